@@ -27,7 +27,8 @@ class FrontendOptions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     Attributes:
         input_dims: Shapes of inputs by name; they override everything else (`--input-dim`).
-        batch: Size of the first axis of every input that `input_dims` does not name (`--batch`).
+        batch: Size of the first axis of every input that `input_dims` does not name (`--batch`),
+            unless the batch is a later axis there: a number stays before it.
         out_names: Tensors that become the outputs, where the graph is cut; if empty, the model's
             declared outputs (`--out-name`).
         input_values: Values of inputs by name, which become constants of the graph: real values of

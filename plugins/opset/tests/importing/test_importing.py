@@ -137,6 +137,34 @@ def test_shapes_of_inputs(caplog: pytest.LogCaptureFixture) -> None:
         bind_shapes(dims, options, {"h": 5}, optional=["z"])
 
 
+def test_the_batch_is_not_the_layers_of_a_state(caplog: pytest.LogCaptureFixture) -> None:
+    dims = {"x": ("n", 9), "state": (2, "n", 128), "rate": (), "mask": (2, 9)}
+    options = FrontendOptions(batch=4, input_dims={"mask": (2, 9)})
+    with caplog.at_level(logging.WARNING):
+        assert bind_shapes(dims, options) == {
+            "x": (4, 9),
+            "state": (2, 4, 128),
+            "rate": (),
+            "mask": (2, 9),
+        }
+    assert not caplog.records
+    lengths = {"x": ("n", "t"), "mask": ("t",)}
+    given = FrontendOptions(batch=4, input_dims={"mask": (9,)})
+    assert bind_shapes(lengths, given) == {"x": (4, 9), "mask": (9,)}
+    # where only positions tell, the change is said
+    unnamed = {"x": (None, 9), "state": (2, 4, 128), "one": (4,)}
+    with caplog.at_level(logging.WARNING):
+        found = bind_shapes(unnamed, FrontendOptions(batch=4))
+    assert found == {"x": (4, 9), "state": (4, 4, 128), "one": (4,)}
+    (warning,) = caplog.messages
+    assert "input 'state': --batch changes its first dimension from 2 to 4" in warning
+    assert "--input-dim state 2,4,128 keeps it" in warning
+    # a model of one fixed size has nothing to be told apart
+    caplog.clear()
+    assert bind_shapes({"x": (1, 9)}, FrontendOptions(batch=4)) == {"x": (4, 9)}
+    assert not caplog.records
+
+
 def test_every_option_that_does_not_match_is_named() -> None:
     options = FrontendOptions(input_dims={"x": (1,), "xx": (2,)}, batch=0, out_names=("yy",))
     found = option_problems({"x": (1, "n")}, ["x", "y"], options, {"m": 3})

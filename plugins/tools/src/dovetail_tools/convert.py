@@ -95,7 +95,8 @@ def convert(
             "--batch",
             "--onnx-batch",
             metavar="N",
-            help="First dimension of every input that --input-dim does not name.",
+            help="First dimension of every input that --input-dim does not name; a later one "
+            "if the batch is there by its name, as in (2, batch, 128).",
         ),
     ] = None,
     out_node: Annotated[

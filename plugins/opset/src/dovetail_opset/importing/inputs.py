@@ -27,7 +27,9 @@ def bind_shapes(
     """Return the static shape of every input.
 
     `input_dims` decide first, then `batch`, then `symbols`; a symbol bound through one input holds
-    for all. A first dimension that is still open becomes 1, which is logged.
+    for all. `batch` leaves inputs alone whose batch is a later dimension, by the name of the
+    symbol, and warns where it changes a number although other first dimensions are open. A first
+    dimension that is still open becomes 1, which is logged.
 
     Args:
         dims: Dimensions as the file states them.
@@ -41,7 +43,7 @@ def bind_shapes(
         FrontendError: Dimensions stay without a value (MODEL_SHAPE_UNKNOWN).
     """
     values = dict(symbols or {})
-    bound = {name: _overridden(name, found, options) for name, found in dims.items()}
+    bound = _overridden(dims, options)
     _learn_symbols(dims, bound, values)
     _default_first(bound, values)
     open_dims = {name: list(_open_dims(name, found, values)) for name, found in bound.items()}
@@ -71,12 +73,36 @@ def _check_sizes(shapes: Mapping[str, Shape]) -> None:
         raise FrontendError("the model has inputs that are too large", problems=problems)
 
 
-def _overridden(name: str, dims: Dims, options: FrontendOptions) -> Dims:
-    if name in options.input_dims:
-        return tuple(options.input_dims[name])
-    if options.batch is not None and dims:
-        return (options.batch, *dims[1:])
-    return dims
+def _overridden(dims: Mapping[str, Dims], options: FrontendOptions) -> dict[str, Dims]:
+    """Apply `input_dims` and `batch`.
+
+    A number stays where a later dimension of the input is the batch: as the layers of a recurrent
+    state (2, 'batch', 128) next to an input ('batch', 'length').
+    """
+    given = options.input_dims
+    open_first = {found[0] for found in dims.values() if found and not isinstance(found[0], int)}
+    symbols = open_first - {None}
+    bound: dict[str, Dims] = {}
+    for name, found in dims.items():
+        if name in given:
+            bound[name] = tuple(given[name])
+            continue
+        bound[name] = found
+        first = found[0] if found else None
+        is_later = isinstance(first, int) and not symbols.isdisjoint(found or ())
+        if options.batch is not None and found and not is_later:
+            bound[name] = (options.batch, *found[1:])
+            if open_first and isinstance(first, int) and first != options.batch:
+                _LOG.warning(
+                    "input '%s': --batch changes its first dimension from %d to %d; "
+                    "--input-dim %s %s keeps it",
+                    name,
+                    first,
+                    options.batch,
+                    name,
+                    ",".join(_sizes(found, {})),
+                )
+    return bound
 
 
 def _learn_symbols(
