@@ -204,6 +204,25 @@ def test_missing_values_are_named_and_not_guessed() -> None:
     assert total is not None  # the target's run does not need the reference's value
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_nodes_that_only_the_target_has_are_no_gap(whole: bool) -> None:
+    """A Convert that quantization put before a node, and the node's error because of it."""
+    graph = graph_of(
+        ("n0", "Double", ["x"], ["a"]),
+        ("convert", "Sign", ["a"], ["a.convert"]),
+        ("n1", "Double", ["a.convert"], ["b"]),
+        ("n2", "Double", ["b"], ["y"]),
+    )
+    graph.nodes[1].sources = ()
+    reference = run_all(graph, X, runner())
+    del reference["a.convert"]
+    reference |= {"b": 2 * reference["a"], "y": 4 * reference["a"]}
+    target = run_all(graph, X, runner()) if whole else None
+    found = list(node_errors(graph, [RunPair(reference, target)], runner(), DIFFERENCE))
+    assert causes(found) == [Cause.NONE, Cause.NONE, Cause.OWN, Cause.INHERITED]
+    assert not any(each.missing for each in found)
+
+
 def test_graph_inputs_are_known_even_if_another_input_is_missing() -> None:
     graph = graph_of(("n0", "Double", ["x"], ["a"]), ("n1", "Add", ["x", "a"], ["b"]))
     reference = run_all(graph, X, runner())

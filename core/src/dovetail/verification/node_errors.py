@@ -9,6 +9,10 @@ computes from the reference's inputs. Then
     inherited  compares T(x) with y': what the deviation of its inputs leads to
 
 The differences add up: y' - y = (T(x) - y) + (y' - T(x)). Only the target runs single nodes.
+
+The target may have nodes of its own, which come from no node of the model, as the Convert to the
+type that a node needs. Where the reference lacks their results, these are what the target computes
+from the reference's values: the rounding then belongs to the own error of the nodes that read them.
 """
 
 from __future__ import annotations
@@ -132,11 +136,18 @@ def node_errors(
 
 
 class _Chain:
-    """The values in a target's run of single nodes, which are dropped after their last use."""
+    """Values of single nodes that the target ran, which are dropped after their last use.
+
+    Attributes:
+        inputs: Names of the graph's inputs.
+        values: Those in the target's run.
+        added: Results of nodes that the reference lacks, from the reference's values.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.inputs = {t.name for t in graph.inputs}
         self.values: dict[str, Array] = {}
+        self.added: dict[str, Array] = {}
         self._unread = {
             t.name: len(graph.consumers(t)) for node in graph.nodes for t in node.outputs
         }
@@ -147,6 +158,7 @@ class _Chain:
             self._unread[name] -= name in read
             if self._unread[name] == 0:
                 self.values.pop(name, None)
+                self.added.pop(name, None)
 
 
 class _Output:
@@ -181,8 +193,10 @@ class _NodeWork:
         self._failures: list[DovetailError] = []
 
     def add(self, pair: RunPair, chain: _Chain, run_node: NodeRunner) -> None:
-        expected = self._taken(self._inputs, pair.reference)
+        expected = self._taken(self._inputs, pair.reference, chain.added)
         alone = self._run(run_node, expected)
+        if alone is not None and not self._node.sources:
+            chain.added |= {n: v for n, v in alone.items() if n not in pair.reference}
         if pair.target is not None:
             found: Values | None = pair.target
         else:
@@ -194,21 +208,24 @@ class _NodeWork:
             inputs = self._taken(self._inputs, {**chain.values, **fed})
             found = alone if _are_equal(inputs, expected) else self._run(run_node, inputs)
             chain.values |= found or {}
-        whole_runs = [values for values in (pair.reference, pair.target) if values is not None]
         for output in self._outputs:
-            if any(output.tensor.name not in values for values in whole_runs):
-                self._missing[output.tensor.name] = None
-            self._compare(output, pair.reference, alone, found)
+            name = output.tensor.name
+            reference = chain.added if name in chain.added else pair.reference
+            whole_runs = [values for values in (reference, pair.target) if values is not None]
+            if any(name not in values for values in whole_runs):
+                self._missing[name] = None
+            self._compare(output, reference, alone, found)
 
     def result(self) -> NodeErrors:
         outputs = tuple(output.errors() for output in self._outputs)
         return NodeErrors(self._node, outputs, tuple(self._missing), tuple(self._failures))
 
-    def _taken(self, names: list[str], values: Values) -> dict[str, Array] | None:
-        """Return values by name; None, with a note, if one is missing."""
-        missing = [name for name in names if name not in values]
+    def _taken(self, names: list[str], *sources: Values) -> dict[str, Array] | None:
+        """Return values by name, from the first source that has one; None, with a note, if none."""
+        found = {name: next((s for s in sources if name in s), None) for name in names}
+        missing = [name for name, source in found.items() if source is None]
         self._missing |= dict.fromkeys(missing)
-        return None if missing else {name: values[name] for name in names}
+        return None if missing else {n: s[n] for n, s in found.items() if s is not None}
 
     def _run(self, run_node: NodeRunner, inputs: Values | None) -> Values | None:
         if inputs is None:
