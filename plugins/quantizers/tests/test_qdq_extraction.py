@@ -182,11 +182,13 @@ def test_joined_tensors_of_unlike_ranges_are_noted() -> None:
     factor = static(graph, "factor", np.full(1, 40, np.float32))
     large = add(graph, "ElementWiseMultiply", [x, factor], name="large")
     small = add(graph, "ElementWiseAbs", [x], name="small")
-    output(add(graph, "Concat", [large, small], name="y", axis=1))
+    joined = add(graph, "Concat", [large, small], name="joined", axis=1)
+    output(add(graph, "ElementWiseNeg", [joined], name="y"))
     told = notes(graph, SAMPLES)
     assert "concat=requantize" in told
     assert "'small'" in told
     assert "requantize" not in notes(graph, SAMPLES, concat="requantize")
+    assert "requantize" not in notes(graph, SAMPLES, act_bitwidth=16)  # steps enough
 
 
 @pytest.mark.parametrize("between", ["Relu", None])

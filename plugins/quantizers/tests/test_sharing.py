@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +15,7 @@ from dovetail.api.quantization import quantize_with_report
 from dovetail.container import Model, Producer
 from dovetail.errors import QuantizationError
 from dovetail.ir import (
+    Array,
     AxisScaleOffset,
     Block,
     DType,
@@ -121,6 +124,39 @@ def test_joined_tensors(how: str) -> None:
     made = quantized(graph, [np.array([[1, -2]])], concat=how)
     assert encoding(made, "y") == encoding(made, "large") == ScaleOffset(20 / 255)
     assert encoding(made, "small").scale == np.float32((20 if how == "share" else 2) / 255)
+
+
+def boxes_and_scores() -> tuple[Graph, list[Array]]:
+    """The end of a YOLO: boxes up to 400 and scores up to 1 in one output."""
+    graph, x = new_graph((1, 4))
+    scores = add(graph, "Sigmoid", [x], name="scores")
+    factor = static(graph, "factor", np.array([100], np.float32))
+    boxes = add(graph, "ElementWiseMultiply", [x, factor], name="boxes")
+    output(add(graph, "Concat", [boxes, scores], name="y", axis=1))
+    return graph, [np.array([[0, 1, 3, 4]], np.float32)]
+
+
+@pytest.mark.parametrize("how", ["share", "requantize"])
+def test_an_output_of_small_and_large_values_has_a_note(how: str) -> None:
+    graph, samples = boxes_and_scores()
+    made = quantize_with_report(model_of(graph), samples, concat=how)
+    (note,) = [note for note in made.report.notes if "'scores' (1)" in note]
+    assert "the output 'y' has this grid, too: an entry with 16 bits or float for it" in note
+    assert "requantize" not in note  # the output has one grid in any case
+
+
+@pytest.mark.parametrize("entry", [{"bitwidth": 16}, {"bitwidth": 32, "dtype": "float"}])
+def test_an_entry_for_such_an_output_keeps_small_values(
+    entry: dict[str, Any], tmp_path: Path
+) -> None:
+    graph, samples = boxes_and_scores()
+    file = tmp_path / "entry.json"
+    file.write_text(json.dumps({"activation_encodings": {"y": [entry]}, "param_encodings": {}}))
+    made = quantize_with_report(model_of(graph), samples, quantization_overrides=file)
+    assert not any("'scores' (1)" in note for note in made.report.notes)
+    with dt.Session(model_of(graph)) as exact, dt.Session(made.model) as near:
+        wanted, found = (session.run({"x": samples[0]})["y"] for session in (exact, near))
+    np.testing.assert_allclose(found[:, 4:], wanted[:, 4:], atol=0.005)
 
 
 @pytest.mark.parametrize("others", [True, False])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from dovetail.errors import QuantizationError, counted
-from dovetail.ir import Block, DType, Encoding, Graph, ScaleOffset, Tensor
-from dovetail.quantization import Bias, Difference, TensorDecision, Weight
+from dovetail.ir import Block, DType, Encoding, Graph, ScaleOffset, Tensor, TensorKind
+from dovetail.quantization import Bias, Difference, Sharing, TensorDecision, Weight
 from dovetail_opset import is_op
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.groups import Group
@@ -38,8 +38,8 @@ _SUMMARY = {
     "convert": "{} converted between encodings",
 }
 
-# A tensor with this share of an 8-bit grid has fewer than 5 bits.
-_SHARE = 1 / 8
+# A tensor with fewer steps of its grid has fewer than 5 bits.
+_STEPS = 32
 _SHOWN = 12
 
 
@@ -280,8 +280,25 @@ def unlike_members(plan: Plan, members: Mapping[str, ValueRange]) -> Iterator[st
     for group in plan.needed():
         joiners = [n for n in group.inside if joins(schema_of(n, plan.ops))]
         if joiners and group not in plan.given:
-            spans = {t: span(members[t.name][:2]) for t in group.sources if t.name in members}
-            yield from _unlike(spans | _known_spans(plan, group), joiners[0].where)
+            yield from _unlike(plan, group, [group], members, joiners[0].where)
+    if plan.options.concat is Sharing.REQUANTIZE:
+        for node in plan.graph.nodes:
+            joined = plan.groups.get(node.outputs[0])
+            is_join = plan.is_fixed(node) and joins(schema_of(node, plan.ops))
+            if is_join and joined is not None and joined not in plan.given:
+                inputs = [plan.groups[t] for _, t in present(node) if t in plan.groups]
+                yield from _unlike(plan, joined, inputs, members, node.where)
+
+
+def _spans(
+    plan: Plan, groups: Iterable[Group], members: Mapping[str, ValueRange]
+) -> dict[Tensor, float]:
+    """Return the spans of the values of groups: those observed, and those known from ops."""
+    spans: dict[Tensor, float] = {}
+    for group in groups:
+        spans |= {t: span(members[t.name][:2]) for t in group.sources if t.name in members}
+        spans |= _known_spans(plan, group)
+    return spans
 
 
 def _known_spans(plan: Plan, group: Group) -> dict[Tensor, float]:
@@ -291,15 +308,35 @@ def _known_spans(plan: Plan, group: Group) -> dict[Tensor, float]:
     return {t: span(known) for t, known in found.items() if known is not None}
 
 
-def _unlike(spans: Mapping[Tensor, float], where: str) -> Iterator[str]:
+def _unlike(
+    plan: Plan,
+    joined: Group,
+    parts: Iterable[Group],
+    members: Mapping[str, ValueRange],
+    where: str,
+) -> Iterator[str]:
+    """Yield a note if some parts of a joined tensor use few of its steps, and it can be helped."""
+    spans = _spans(plan, parts, members)
     widest = max(spans, key=lambda t: spans[t], default=None)
     if widest is None:
         return
-    small = [t for t, own in spans.items() if 0 < own < _SHARE * spans[widest]]
+    bitwidth = plan.recipe(joined).bitwidth
+    few = spans[widest] * _STEPS / 2**bitwidth
+    small = [t for t, own in spans.items() if 0 < own < few]
+    outputs = [t.source for t in joined.members if t.kind is TensorKind.APP_READ]
+    if outputs:
+        entry = "a float entry" if bitwidth > 8 else "an entry with 16 bits or float"
+        remedy = (
+            f"the output '{outputs[0]}' has this grid, too: {entry} for it in "
+            "quantization_overrides keeps small values"
+        )
+    elif plan.options.concat is Sharing.SHARE:
+        remedy = "concat=requantize gives each its own grid"
+    else:
+        return
     if small:
         shown = ", ".join(f"'{t.source}' ({spans[t]:.3g})" for t in small[:_SHOWN])
         yield (
             f"{where} gives tensors the grid of '{widest.source}', which spans "
-            f"{spans[widest]:.3g}, and these use little of it: {shown}; concat=requantize gives "
-            "each its own grid"
+            f"{spans[widest]:.3g}, and these use little of it: {shown}; {remedy}"
         )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
@@ -120,6 +120,7 @@ def find_groups(
     ops: OpRegistry,
     options: QuantizationOptions,
     claims: Mapping[Tensor, Claim],
+    floats: Container[Node] = (),
 ) -> Mapping[Tensor, Group]:
     """Return the group of each tensor that takes an encoding as an activation does.
 
@@ -129,12 +130,14 @@ def find_groups(
         options: Whether the tensors of a Concat share, whether the input of a Relu shares with its
             output, and whether ranges end where consumers are flat.
         claims: Given encodings and widths; tensors with different ones do not share.
+        floats: Nodes that stay float: what such a Concat joins needs no common grid.
     """
     finder = _Finder(graph, ops, claims)
     # first the ops that lose no values: then each group has all claims that are valid for it
     spares = options.quantization_style is Style.DOVETAIL
     for node in sorted(graph.nodes, key=lambda node: not op_of(node, ops).keeps_all):
-        if not (spares and finder.would_coarsen(node)):
+        is_float_join = node in floats and joins(schema_of(node, ops))
+        if not is_float_join and not (spares and finder.would_coarsen(node)):
             finder.move(node, *kept_by(node, ops, options.concat))
     if not options.disable_relu_squashing:
         for node in graph.nodes:

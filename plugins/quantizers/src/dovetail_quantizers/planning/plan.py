@@ -139,7 +139,7 @@ def make_plan(
         overrides: Given decisions on the graph's tensors.
         floats_only: Whether all tensors stay float.
     """
-    groups = find_groups(graph, ops, options, overrides.claims)
+    groups = find_groups(graph, ops, options, overrides.claims, overrides.floats)
     if clips_flat_parts(options):
         Masks(graph, ops, groups).find()
     chosen = dict(overrides.floats)

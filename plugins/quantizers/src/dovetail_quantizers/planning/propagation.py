@@ -28,7 +28,7 @@ def propagate(
         options: The user's options.
         overrides: Given decisions; the found ones are added.
     """
-    groups = find_groups(graph, ops, options, overrides.claims)
+    groups = find_groups(graph, ops, options, overrides.claims, overrides.floats)
     known = {groups[t]: e for t, e in overrides.encodings.items() if t in groups}
     claimed = {groups[t] for t in (*overrides.widths, *overrides.types) if t in groups}
     clips = {node.outputs[0]: node for node in graph.nodes if op_of(node, ops).clips}
