@@ -233,6 +233,21 @@ def test_other_clips_end_a_chain() -> None:
     np.testing.assert_array_equal(outputs(made, VECTORS), outputs(graph, VECTORS))
 
 
+def test_layers_left_alone_for_like_reasons_have_one_note() -> None:
+    graph, made = new_graph((1, 6))
+    for i in range(9):
+        weight = static(graph, f"w{i}", drawn(6, 6))
+        made = add(graph, "FullyConnected", [made, weight], name=f"layer{i}")
+        made = add(graph, "Sigmoid", [made], name=f"act{i}")
+    output(made)
+    notes = quantize_with_report(
+        model_of(graph), [drawn(1, 6)], algorithms=["cle"], skip_algorithm_check=True
+    ).report.notes
+    (note,) = [note for note in notes if "is unchanged" in note]
+    assert "'layer0' is unchanged: Sigmoid 'act0' does not pass on" in note
+    assert "; so are 8 more for such a reason, as FullyConnected 'layer1'" in note
+
+
 def unchanged(graph: Graph, reason: str) -> None:
     """Check that nothing is equalized, and that the notes say why."""
     before = {t.name: t.data for t in graph.tensors.values()}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from dovetail.ir import DType, Graph, Node, Tensor, TensorKind
@@ -13,6 +14,8 @@ from dovetail_quantizers.algorithms.linear_layer import LINEAR, integers, number
 from dovetail_quantizers.planning.rules import op_of
 
 POOLS = ("PoolMax2d", "PoolMax3d", "PoolAvg2d", "PoolAvg3d")
+_QUOTED = re.compile("'[^']*'")
+_LISTED = 3
 _REDUCTIONS = ("ReduceMean", "ReduceMax", "ReduceSum")
 
 
@@ -102,6 +105,26 @@ class AstrayError(Exception):
 def title(node: Node) -> str:
     """Return the op of a node and its name in the user's model."""
     return f"{node.op_type} '{node.sources[0] if node.sources else node.name}'"
+
+
+def unchanged_notes(reasons: Iterable[tuple[Node, str]]) -> list[str]:
+    """Return notes on layers that an algorithm leaves alone.
+
+    Args:
+        reasons: Layers with the reason of each. More than three that differ only in names have one
+            note, with the first of them.
+    """
+    alike: dict[str, list[tuple[Node, str]]] = {}
+    for node, why in reasons:
+        alike.setdefault(_QUOTED.sub("", why), []).append((node, why))
+    notes = []
+    for found in alike.values():
+        shown = found if len(found) <= _LISTED else found[:1]
+        for node, why in shown:
+            notes.append(f"{title(node)} is unchanged: {why}")
+        if more := len(found) - len(shown):
+            notes[-1] += f"; so are {more} more for such a reason, as {title(found[1][0])}"
+    return notes
 
 
 def summed_axis(node: Node) -> int:

@@ -23,6 +23,7 @@ from dovetail_quantizers.algorithms.channel_paths import (
     Channels,
     is_relu6,
     title,
+    unchanged_notes,
 )
 from dovetail_quantizers.algorithms.linear_layer import (
     LINEAR,
@@ -92,7 +93,7 @@ class CrossLayerEqualization(ParameterizedAlgorithm):
         search = self._search(work.graph, work.ops, work.given)
         pairs = search.pairs
         if not pairs:
-            return (*search.notes, "no two layers could be equalized")
+            return (*unchanged_notes(search.left), "no two layers could be equalized")
         rounds, moved = self._equalize(search.chains())
         absorbed = move_high_biases(pairs, work.seen, self.deviations) if self.absorb_biases else {}
         notes = [_summary(pair, absorbed.get(pair.first.node, 0)) for pair in pairs]
@@ -101,7 +102,7 @@ class CrossLayerEqualization(ParameterizedAlgorithm):
             layer.store(work.graph)
         if moved > self.tolerance:
             notes.append(f"ranges still changed by {moved:.1%} in round {rounds}, the last one")
-        return (*notes, *search.notes)
+        return (*notes, *unchanged_notes(search.left))
 
     def _search(self, graph: Graph, ops: OpRegistry, given: Collection[str] = ()) -> Search:
         return Search(graph, ops, relu6=self.replace_relu6, given=given)
@@ -195,14 +196,14 @@ class Search:
 
     Attributes:
         pairs: In the order of computation.
-        notes: Reasons why layers are left out, with names of the user's model.
+        left: Layers that are left out, with the reasons.
     """
 
     def __init__(
         self, graph: Graph, ops: OpRegistry, *, relu6: bool, given: Collection[str] = ()
     ) -> None:
         self.pairs: list[Pair] = []
-        self.notes: list[str] = []
+        self.left: list[tuple[Node, str]] = []
         self._graph = graph
         self._ops = ops
         self._relu6 = relu6
@@ -236,14 +237,12 @@ class Search:
             channels = Channels(self._graph, self._ops, count, self._relu6, given=self._given)
             (found,) = channels.arrivals(made, len(made.shape) - 1)
         except AstrayError as why:
-            self.notes.append(f"{title(node)} is unchanged: {why}")
+            self.left.append((node, str(why)))
             return
         for each in (node, found.node):
             why_not = why_not_linear(self._graph, each, self._given)
             if why_not is not None:
-                self.notes.append(
-                    f"{title(node)} is unchanged: {title(each)} cannot be rewritten: {why_not}"
-                )
+                self.left.append((node, f"{title(each)} cannot be rewritten: {why_not}"))
                 return
         self.pairs.append(Pair(self._layers[node], self._layers[found.node], found.path))
 

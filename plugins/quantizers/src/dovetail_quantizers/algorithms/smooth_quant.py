@@ -20,6 +20,7 @@ from dovetail_quantizers.algorithms.channel_paths import (
     Channels,
     passes,
     title,
+    unchanged_notes,
 )
 from dovetail_quantizers.algorithms.linear_layer import (
     LINEAR,
@@ -202,11 +203,11 @@ class Search:
 
     def _left(self, failed: dict[Node, str]) -> list[str]:
         reached = {each.node for group in self.groups for each in group.arrivals}
-        notes = []
-        for node in self._graph.nodes:
-            if is_op(node, *LINEAR) and has_weights(node) and node not in reached:
-                notes.append(f"{title(node)} is unchanged: {self._why_left(node, failed)}")
-        return notes
+        return unchanged_notes(
+            (node, self._why_left(node, failed))
+            for node in self._graph.nodes
+            if is_op(node, *LINEAR) and has_weights(node) and node not in reached
+        )
 
     def _why_left(self, node: Node, failed: dict[Node, str]) -> str:
         source: Node | None = node
