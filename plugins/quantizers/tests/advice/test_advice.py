@@ -158,7 +158,7 @@ def deep() -> Case:
     return graph, drawn((1, 32), 10), {}
 
 
-def uneven_channels() -> Case:
+def uneven_channels(between: str = "Relu") -> Case:
     """Channels that differ 10,000-fold between two convolutions, as in examples/trained/scaled."""
     rng = np.random.default_rng(11)
     sizes = np.geomspace(1, 1e4, 8).astype(np.float32)
@@ -166,7 +166,7 @@ def uneven_channels() -> Case:
     params = {"stride": [1, 1], "pad_amount": [[0, 0], [0, 0]]}
     first = static(graph, "w1", rng.standard_normal((1, 1, 4, 8)).astype(np.float32) * sizes)
     made = add(graph, "Conv2d", [x, first], name="c1", **params)
-    made = add(graph, "Relu", [made], name="r")
+    made = add(graph, between, [made], name="r")
     second = rng.standard_normal((1, 1, 8, 4)).astype(np.float32) / sizes[:, np.newaxis]
     made = add(graph, "Conv2d", [made, static(graph, "w2", second)], name="y", **params)
     output(made)
@@ -232,6 +232,14 @@ def test_rows_that_are_little_but_their_bias_need_no_scale() -> None:
     options: dict[str, Any] = {"act_bitwidth": 16, "weights_bitwidth": 16}
     made = quantize_with_report(model_of(graph), samples[:24], **options)
     assert [advice.option for advice in made.report.advice] == ["bias_bitwidth"]
+
+
+def test_an_algorithm_is_named_only_where_it_can_help() -> None:
+    graph, samples, options = uneven_channels("HardSwish")  # which passes on no factors
+    made = quantize_with_report(model_of(graph), samples[:24], **options)
+    found = [advice.option for advice in made.report.advice]
+    assert "act_bitwidth" in found
+    assert "algorithms" not in found
 
 
 def test_nothing_is_measured_without_samples() -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from dovetail.ir import Array, Graph, Node, ScaleOffset, Tensor, dequantize, quantize
 from dovetail.quantization import Bias, Granularity, Weight
+from dovetail_quantizers.algorithms.cle import equalizable
 from dovetail_quantizers.grid import grid_range
 from dovetail_quantizers.planning.groups import Group
 from dovetail_quantizers.planning.plan import Plan
@@ -57,7 +58,7 @@ class Noise:
         for remedy, part in saved.items():
             found = self.savings.setdefault(remedy, {})
             found[name] = found.get(name, 0.0) + part
-            self.counts[remedy] = self.counts.get(remedy, 0) + 1
+            self.counts[remedy] = len(found)
 
 
 def noise_of(plan: Plan, float_graph: Graph, drawn: Mapping[str, list[Array]]) -> Noise:
@@ -92,6 +93,7 @@ class _Estimate:
         self._float = float_graph
         self._plan = plan
         self._power: dict[Group, float] = {}
+        self._equalizable = equalizable(float_graph, plan.ops)
         for group in dict.fromkeys(plan.groups.values()):
             parts = [each for t in group.sources for each in drawn.get(t.name, ())]
             values = np.concatenate(parts) if parts else np.zeros(0, np.float32)
@@ -116,13 +118,18 @@ class _Estimate:
         share /= power
         saved = {}
         is_free = group not in self._plan.given
-        if is_free and tensor.dtype.bits == 8 and group not in self._plan.widths:
+        if self._can_widen(group):
             saved[WIDTH] = share * (1 - 2.0**-16)
         is_min_max = self._plan.recipes.activation.estimator == MIN_MAX
         if is_free and is_min_max and self._plan.options.act_quantizer is None:
             least = _least_noise(values, encoding, tensor) / power
             saved[RANGE] = max(share - least, 0.0)
         self.noise.add(tensor.source, share, saved)
+
+    def _can_widen(self, group: Group) -> bool:
+        """Return whether `act_bitwidth` decides on a group, which has 8 bits."""
+        is_free = group not in self._plan.given and group not in self._plan.widths
+        return is_free and group.leader.dtype.bits == 8
 
     def _add_constants(self, node: Node) -> None:
         """Add the rounding of weights and biases, as shares of the node's first output."""
@@ -176,7 +183,7 @@ class _Estimate:
         if not mean:
             return
         amplified = mean / output.power
-        is_uneven = self._add_scales(node.inputs[0], read, amplified)
+        is_uneven = self._add_scales(node, read, amplified)
         # a channel of tiny weights may have a bias only
         whole = sums + sum(
             np.square(self._exact(b).astype(np.float64)) for b in biases if b.shape == sums.shape
@@ -208,24 +215,28 @@ class _Estimate:
             return {WEIGHTS_16: share * (1 - 2.0**-16)}
         return {}
 
-    def _add_scales(self, data: Tensor | None, read: float, amplified: float) -> bool:
+    def _add_scales(self, node: Node, read: float, amplified: float) -> bool:
         """Add the rounding of small channels of an input, which large weights amplify.
 
         Args:
-            data: The input.
-            read: Its power.
+            node: A node with weights.
+            read: The power of its input.
             amplified: By how much the sums of products would exceed the output if all channels of
                 the input had its power.
 
         Returns:
-            Whether there are such channels and no algorithm scales them already.
+            Whether there are such channels, an algorithm can scale them and none does already.
         """
+        data = node.inputs[0]
         if data is None or self._plan.graph.producer(data) is None or amplified < _UNEVEN:
             return False
-        is_free = not self._plan.options.algorithms
+        is_free = not self._plan.options.algorithms and node.name in self._equalizable
         if isinstance(data.encoding, ScaleOffset):
             share = data.encoding.scale**2 / 12 / read * amplified
-            self.noise.add(data.source, share, {SCALES: share} if is_free else {})
+            saved = {SCALES: share} if is_free else {}
+            if not is_free and self._can_widen(self._plan.groups[data]):
+                saved = {WIDTH: share * (1 - 2.0**-16)}
+            self.noise.add(data.source, share, saved)
         return is_free
 
     def _exact(self, tensor: Tensor) -> Array:

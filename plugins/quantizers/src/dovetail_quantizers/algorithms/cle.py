@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from dovetail_opset.build import replace_op
 from dovetail_opset.ops.pooling import Rounding
 from dovetail_quantizers.algorithms.channel_paths import (
     POOLS,
+    Arrival,
     AstrayError,
     Channels,
     is_relu6,
@@ -149,6 +151,30 @@ def _summary(pair: Pair, absorbed: int) -> str:
     return f"{note}, {counted(absorbed, 'high bias', 'high biases')} moved" if absorbed else note
 
 
+def equalizable(graph: Graph, ops: OpRegistry) -> set[str]:
+    """Return the names of layers whose input channels the algorithm can scale."""
+    found = set()
+    for node in graph.nodes:
+        if is_op(node, *LINEAR) and has_weights(node):
+            with contextlib.suppress(AstrayError):
+                found.add(_reached(graph, ops, node, relu6=True).node.name)
+    return found
+
+
+def _reached(
+    graph: Graph, ops: OpRegistry, node: Node, *, relu6: bool, given: Collection[str] = ()
+) -> Arrival:
+    """Return the only layer that reads the output channels of a layer.
+
+    Raises:
+        AstrayError: There is none, or other ops read them, too.
+    """
+    made = node.outputs[0]
+    channels = Channels(graph, ops, made.shape[-1] if made.shape else 0, relu6, given=given)
+    (found,) = channels.arrivals(made, len(made.shape) - 1)
+    return found
+
+
 @dataclass(slots=True)
 class Pair:
     """Two layers; the second is the only consumer of the first.
@@ -231,11 +257,8 @@ class Search:
         return found
 
     def _add(self, node: Node) -> None:
-        made = node.outputs[0]
         try:
-            count = made.shape[-1] if made.shape else 0
-            channels = Channels(self._graph, self._ops, count, self._relu6, given=self._given)
-            (found,) = channels.arrivals(made, len(made.shape) - 1)
+            found = _reached(self._graph, self._ops, node, relu6=self._relu6, given=self._given)
         except AstrayError as why:
             self.left.append((node, str(why)))
             return
