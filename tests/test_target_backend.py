@@ -278,7 +278,8 @@ def test_symmetric_grids_become_unsigned_where_no_others_are_taken(
     with dt.Session(model) as exact, dt.Session(made.model, backend="htp") as near:
         for sample in feeds:
             wanted, found = (each.run({"x": sample})["y"] for each in (exact, near))
-            np.testing.assert_allclose(found, wanted, atol=0.2)
+            # weights of 8 bits: up to 0.11 off
+            np.testing.assert_allclose(found, wanted, atol=0.15)
 
 
 @pytest.mark.parametrize("style", ["dovetail", "sdk"])
@@ -303,4 +304,5 @@ def test_grids_inside_interfaces_that_stay_float_become_unsigned_too(
         for sample in feeds:
             wanted, found = (each.run({"x": sample}) for each in (exact, near))
             for name, values in wanted.items():
-                np.testing.assert_allclose(found[name], values, atol=0.01)
+                # about two steps of 16 bits
+                np.testing.assert_allclose(found[name], values, atol=2e-4)

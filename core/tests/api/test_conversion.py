@@ -47,7 +47,7 @@ class Frontend:
 
 
 class Rereadable(Frontend):
-    """Gives a new copy of its graphs each time, as a frontend does that reads a file."""
+    """A frontend whose graphs are new at each reading, as those of a file."""
 
     def read(self, path: Path, options: FrontendOptions, ops: OpRegistry) -> Sequence[Graph]:
         return Frontend(*map(copy_graph, self.graphs)).read(path, options, ops)

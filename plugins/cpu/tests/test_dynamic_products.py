@@ -213,6 +213,7 @@ def test_real_activations_may_be_quantized_again(rng, evaluate) -> None:
     feed = {"x": rng.standard_normal((1, ROWS, DEPTH)).astype(np.float32)}
     found = net.run(y, feed)
     assert net.step_of("quotient2") >= {"least2", "greatest2", "q2"}
+    # sums of float32 in another order
     np.testing.assert_allclose(found, evaluate(net.graph, feed)["y"], rtol=1e-5, atol=1e-4)
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, runtime_checkable
 
-from dovetail.ir import Tensor
 from dovetail.plugins import load_all
+
+if TYPE_CHECKING:
+    from dovetail.ir import Tensor
 
 GROUP = "dovetail.inspectors"
 

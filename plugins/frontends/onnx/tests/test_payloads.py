@@ -21,7 +21,7 @@ from dovetail_onnx._reader import GraphReader
 FLOAT = TensorProto.FLOAT
 
 
-def model(*initializers: TensorProto) -> ModelProto:
+def sums(*initializers: TensorProto) -> ModelProto:
     """Return a model that adds its initializers to x."""
     value, nodes = "x", []
     for i, tensor in enumerate(initializers):
@@ -46,7 +46,7 @@ def parsed(payloads: Payloads) -> ModelProto:
 
 
 def test_large_payloads_are_not_parsed(tmp_path: Path) -> None:
-    whole = model(raw("a", _SMALL), raw("b", _SMALL + 1), raw("c", 200_000))
+    whole = sums(raw("a", _SMALL), raw("b", _SMALL + 1), raw("c", 200_000))
     path = tmp_path / "m.onnx"
     path.write_bytes(whole.SerializeToString())
     payloads = Payloads(path)
@@ -62,14 +62,14 @@ def test_large_payloads_are_not_parsed(tmp_path: Path) -> None:
 
 
 def test_two_initializers_of_one_name_stay_what_they_are(tmp_path: Path) -> None:
-    whole = model(raw("a", 100_000), raw("a", 200_000))
+    whole = sums(raw("a", 100_000), raw("a", 200_000))
     (tmp_path / "m.onnx").write_bytes(whole.SerializeToString())
     assert parsed(Payloads(tmp_path / "m.onnx")) == whole
 
 
 @pytest.mark.parametrize("place", ["key", "length"])
 def test_numbers_longer_than_protobuf_permits_stay_errors(tmp_path: Path, place: str) -> None:
-    graph = model(raw("a", 100_000)).graph.SerializeToString()
+    graph = sums(raw("a", 100_000)).graph.SerializeToString()
     key, size = (b"\xba" + b"\x80" * 5 + b"\0", b"") if place == "key" else (b"\x3a", b"\x80" * 3)
     length = bytes([len(graph) >> at & 127 | 128 for at in (0, 7, 14)])
     path = tmp_path / "m.onnx"
@@ -83,7 +83,7 @@ def test_numbers_longer_than_protobuf_permits_stay_errors(tmp_path: Path, place:
 @pytest.mark.parametrize("place", ["model", "graph", "tensor"])
 def test_files_of_many_short_fields_are_left_to_protobuf(tmp_path: Path, place: str) -> None:
     many = b"\x98\x06\1" * 50_000  # of a number that ONNX does not use
-    tensor, whole = raw("a", 100_000), model()
+    tensor, whole = raw("a", 100_000), sums()
     tensor.MergeFromString(many if place == "tensor" else b"")
     whole.graph.initializer.append(tensor)
     whole.graph.MergeFromString(many if place == "graph" else b"")
@@ -99,7 +99,7 @@ def test_files_of_many_short_fields_are_left_to_protobuf(tmp_path: Path, place: 
 
 def test_a_number_with_too_many_bytes_is_said_to_have_them(tmp_path: Path) -> None:
     # the pattern of Gelu reads its constants
-    whole = model()
+    whole = sums()
     del whole.graph.node[:]
     for i, (op_type, inputs) in enumerate(
         [("Div", "xa"), ("Erf", "0"), ("Add", "1b"), ("Mul", "x2"), ("Mul", "3c")]
@@ -131,7 +131,7 @@ def test_a_model_is_what_protobuf_makes_of_the_whole_file(
     edits: list[tuple[float, int, str]],
     at_head: bool,
 ) -> None:
-    data = bytearray(model(*(raw(f"t{i}", n) for i, n in enumerate(sizes))).SerializeToString())
+    data = bytearray(sums(*(raw(f"t{i}", n) for i, n in enumerate(sizes))).SerializeToString())
     for place, byte, kind in edits:  # most bytes are payload: faults are near the ends
         room = min(len(data), 400)
         at = int(place * (room - 1)) + (0 if at_head else len(data) - room)
@@ -155,9 +155,9 @@ def test_a_model_is_what_protobuf_makes_of_the_whole_file(
 
 def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
-    path.write_bytes(model(raw("a", 100_000)).SerializeToString())
+    path.write_bytes(sums(raw("a", 100_000)).SerializeToString())
     payloads = Payloads(path)
-    path.write_bytes(model(raw("a", 100_001)).SerializeToString())
+    path.write_bytes(sums(raw("a", 100_001)).SerializeToString())
     with pytest.raises(ContainerError, match="overwritten"):
         payloads.read("a")
 
@@ -167,7 +167,7 @@ def test_a_file_that_changes_after_the_last_tensor_was_read_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_external: bool
 ) -> None:
     path = tmp_path / "m.onnx"
-    whole = model(numpy_helper.from_array(np.ones(50_000, np.float32), "a"))
+    whole = sums(numpy_helper.from_array(np.ones(50_000, np.float32), "a"))
     save_model(whole, path, save_as_external_data=is_external, location="w")
     changed = tmp_path / "w" if is_external else path
     run = GraphReader.run
@@ -182,7 +182,7 @@ def test_a_file_that_changes_after_the_last_tensor_was_read_is_an_error(
         OnnxFrontend().read(path)
 
 
-def test_a_converted_model_does_not_depend_on_its_file(tmp_path: Path) -> None:
+def test_a_converted_model_does_not_depend_on_its_file(model, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     # the sizes of a name decide whether elements are aligned in the file
     weights = {"w" * n: rng.normal(size=(120, 120)).astype(np.float32) for n in range(1, 9)}
@@ -193,14 +193,9 @@ def test_a_converted_model_does_not_depend_on_its_file(tmp_path: Path) -> None:
         value = f"y{i}"
     nodes.append(helper.make_node("Reshape", ["w", "shape"], ["r"]))
     nodes.append(helper.make_node("Add", [value, "r"], ["y"]))
-    shape = numpy_helper.from_array(np.array([1, 120, 120]), "shape")
-    stored = [numpy_helper.from_array(values, name) for name, values in weights.items()]
-    x = helper.make_tensor_value_info("x", FLOAT, [120, 120])
-    y = helper.make_tensor_value_info("y", FLOAT, [1, 120, 120])
-    graph = helper.make_graph(nodes, "g", [x], [y], [*stored, shape])
+    constants = {**weights, "shape": np.array([1, 120, 120])}
     path = tmp_path / "m.onnx"
-    opset = [helper.make_opsetid("", 17)]
-    path.write_bytes(helper.make_model(graph, opset_imports=opset).SerializeToString())
+    save_model(model(nodes, {"x": weights["w"]}, ["y"], constants), path)
     made = dovetail.convert(path)
     path.write_bytes(bytes(path.stat().st_size))
     found = {t.source: t for t in made.graphs["m"].tensors.values() if t.data is not None}
@@ -211,15 +206,11 @@ def test_a_converted_model_does_not_depend_on_its_file(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found[name].values().reshape(turned.shape), turned)
 
 
-def test_neither_do_constants_in_another_shape(tmp_path: Path) -> None:
+def test_neither_do_constants_in_another_shape(model, tmp_path: Path) -> None:
     filters = np.random.default_rng(0).normal(size=(1, 20_000, 1)).astype(np.float32)
     node = helper.make_node("Conv", ["x", "w"], ["y"])
-    x = helper.make_tensor_value_info("x", FLOAT, [1, 20_000, 3])
-    y = helper.make_tensor_value_info("y", FLOAT, [1, 1, 3])
-    graph = helper.make_graph([node], "g", [x], [y], [numpy_helper.from_array(filters, "w")])
     path = tmp_path / "m.onnx"
-    opset = [helper.make_opsetid("", 17)]
-    path.write_bytes(helper.make_model(graph, opset_imports=opset).SerializeToString())
+    save_model(model([node], {"x": (FLOAT, [1, 20_000, 3])}, ["y"], {"w": filters}), path)
     made = dovetail.convert(path).graphs["m"]
     path.write_bytes(bytes(path.stat().st_size))
     (stored,) = (t for t in made.tensors.values() if t.data is not None)

@@ -95,8 +95,8 @@ def _one(
     if not tensor.kind.is_static:
         own = decided[plan.groups[tensor]]
         if dtype is None and _is_wide_weight(plan, node, i, own):
-            return _converted(plan, decided, (node, i), DType.SFIXED_POINT_16, _WIDE_WEIGHT)
-        return own if dtype in (None, own.dtype) else _converted(plan, decided, (node, i), dtype)
+            return _converted(plan, decided, node, tensor, DType.SFIXED_POINT_16, _WIDE_WEIGHT)
+        return own if dtype in (None, own.dtype) else _converted(plan, decided, node, tensor, dtype)
     # a constant that does not share has no group
     group = plan.groups.get(tensor)
     if group is not None and group in decided:
@@ -168,17 +168,15 @@ def _bias(
 def _converted(
     plan: Plan,
     decided: Mapping[Group, EncodingDecision],
-    place: tuple[Node, int],
+    node: Node,
+    tensor: Tensor,
     dtype: DType,
     why: str = "a type that the target takes",
 ) -> EncodingDecision:
-    """Return the decision on an input, by node and number, that a Convert gives another type.
+    """Return the decision on an input of a node that a Convert gives another type.
 
     A node that only moves values reads them in the encoding of its results, if that is one.
     """
-    node, i = place
-    tensor = node.inputs[i]
-    assert tensor is not None
     results = [decided[plan.groups[t]] for t in kept_by(node, plan.ops, plan.options.concat)[1]]
     if results and results[0].dtype is dtype and all(is_same(results[0], r) for r in results):
         return results[0]
