@@ -91,7 +91,44 @@ def gathered(graph: Graph, x: Tensor) -> Tensor:
     return given(graph, add(graph, "ElementWiseNeg", [x], name="y"), U8, 0.02, -136)
 
 
-NETS = [prelu, softmax, layer_norm, wide_sum, sigmoid, dense, clipped, joined, split, gathered]
+def scaled_in_two_widths(graph: Graph, x: Tensor) -> Tensor:
+    """A constant that the model stores in 8 bits is a factor of 8-bit and of 16-bit numbers."""
+    gain = static(graph, "gain", (np.array([255, 128, 7, 0]) / 255).astype(np.float32))
+    graph.source_encodings["gain"] = Spec(U8, (4,), ScaleOffset(1 / 255, 0))
+    x = given(graph, add(graph, "ElementWiseMultiply", [x, gain], name="narrow"), U8, 0.02, -120)
+    x = given(graph, add(graph, "ElementWiseNeg", [x], name="x16"), U16, 0.0001, -32768)
+    y = add(graph, "ElementWiseMultiply", [x, gain], name="y")
+    return given(graph, y, U16, 0.0001, -32768)
+
+
+def masked(graph: Graph, x: Tensor) -> Tensor:
+    """The lowest point of a symmetric mask is beyond float32, and its type changes twice."""
+    lowest = np.finfo(np.float32).min
+    kept = static(graph, "kept", np.array([[True, True, True, False]]), DType.BOOL_8)
+    ends = [static(graph, f"end{i}", np.array([e], np.float32)) for i, e in enumerate((0, lowest))]
+    mask = add(graph, "ElementWiseSelect", [kept, *ends], name="mask")
+    mask = given(graph, mask, S8, -float(lowest) / 127)
+    x = given(graph, add(graph, "ElementWiseNeg", [x], name="scores"), S8, 0.025)
+    x = given(graph, add(graph, "ElementWiseAdd", [x, mask], name="sum"), S8, -float(lowest) / 127)
+    return given(graph, add(graph, "Softmax", [x], name="y"), S8, 1 / 127)
+
+
+def moved_then_given(graph: Graph, x: Tensor) -> Tensor:
+    """The result of Gelu has the encoding of its rows, whose type changes."""
+    weight = static(graph, "weight", np.eye(4, dtype=np.float32))
+    graph.source_encodings["weight"] = Spec(U8, (4, 4), ScaleOffset(1 / 128, -100))
+    x = given(graph, add(graph, "FullyConnected", [x, weight], name="before"), S8, 0.02)
+    x = add(graph, "Gelu", [x], name="gelu")
+    rows = Spec(DType.FLOAT_32, (4, 2))
+    x = given(graph, add(graph, "Reshape", [x], name="rows", spec=rows), S8, 0.015)
+    narrow = static(graph, "narrow", np.eye(2, dtype=np.float32))
+    return given(graph, add(graph, "FullyConnected", [x, narrow], name="y"), U8, 0.025, -20)
+
+
+NETS = [
+    prelu, softmax, layer_norm, wide_sum, sigmoid, dense, clipped, joined, split, gathered,
+    scaled_in_two_widths, masked, moved_then_given,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("net", NETS)

@@ -18,7 +18,7 @@ from dovetail.errors import ConfigError, Problem, QuantizationError
 from dovetail.ir import DType, ScaleOffset
 
 MINIMUM_RANGE = 0.0001
-_FLOAT_MAX = float(np.finfo(np.float32).max)
+FLOAT_MAX = float(np.finfo(np.float32).max)
 _NOT_FINITE, _OUT_OF_ORDER = "is not finite in float32", "is not in order"
 _BELOW = "contains negative values, which an unsigned symmetric grid cannot represent"
 Floats = NDArray[np.float64]
@@ -181,7 +181,7 @@ def _float32(scales: Floats, *ends: tuple[Floats, Floats | int]) -> NDArray[np.f
 
 def _limited(scales: NDArray[np.float32], steps: Floats | int) -> NDArray[np.float32]:
     """Return scales, limited so that the point at `steps` is a finite float32."""
-    limits = _FLOAT_MAX / np.asarray(steps, np.float64)
+    limits = FLOAT_MAX / np.asarray(steps, np.float64)
     minimum = limits.astype(np.float32)
     minimum = np.where(minimum > limits, np.nextafter(minimum, np.float32(0)), minimum)
     return np.minimum(scales, minimum)
@@ -213,7 +213,7 @@ def _levels(bitwidth: int, scheme: Scheme, steps: tuple[int, int] | None) -> tup
 
 def _check_ranges(lows: Floats, highs: Floats, scheme: Scheme) -> None:
     """Raise if no grid spans some ranges; list all of them."""
-    finite = (np.abs(lows) <= _FLOAT_MAX) & (np.abs(highs) <= _FLOAT_MAX)
+    finite = (np.abs(lows) <= FLOAT_MAX) & (np.abs(highs) <= FLOAT_MAX)
     in_order = lows <= highs
     below = (lows < 0) & (scheme is Scheme.UNSIGNED_SYMMETRIC)
     faults = np.where(finite, np.where(in_order, _BELOW, _OUT_OF_ORDER), _NOT_FINITE)

@@ -79,12 +79,18 @@ class Target:
         if self._options.target_backend is None:
             return
 
-        def quantized(trial: Graph, given: Overrides) -> None:
-            plan = make_plan(
+        def planned(trial: Graph, given: Overrides) -> Plan:
+            return make_plan(
                 trial, self._ops, self._options, self._recipes, given, floats_only=floats_only
             )
+
+        def quantized(trial: Graph, given: Overrides) -> None:
+            plan = planned(trial, given)
             annotate(plan, decide(plan, {n: _range_of(plan, t) for n, t in plan.watched().items()}))
 
+        # Other types may part what shares an encoding; each tensor then keeps the given one.
+        if overrides.encodings:
+            overrides.encodings = planned(graph, overrides).followed() | overrides.encodings
         with self._backend(self._options.target_backend) as backend:
             self._changes = take_types(backend, graph, overrides, quantized)
         if self._recipes.activation.scheme is Scheme.UNSIGNED_SYMMETRIC:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dovetail.ir import Array, Graph, Node, ScaleOffset, Tensor, dequantize, quantize
 from dovetail.quantization import Bias, Granularity, Weight
 from dovetail_quantizers.algorithms.cle import equalizable
-from dovetail_quantizers.grid import grid_range
+from dovetail_quantizers.grid import FLOAT_MAX, grid_range
 from dovetail_quantizers.planning.groups import Group
 from dovetail_quantizers.planning.plan import Plan
 from dovetail_quantizers.planning.recipe import MIN_MAX
@@ -254,7 +254,8 @@ def _counting(group: Group) -> tuple[float, float]:
     low, high = group.needed
     encoding = group.leader.encoding
     if group.floors and isinstance(encoding, ScaleOffset):
-        low = max(low, encoding.offset * encoding.scale)
+        bottom, _ = grid_range(group.leader.dtype, encoding)
+        low = max(low, bottom, -FLOAT_MAX)  # that of a mask may be beyond float32
     return low, high
 
 

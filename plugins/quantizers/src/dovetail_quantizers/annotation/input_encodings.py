@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TypeGuard
 
 import msgspec
@@ -71,8 +72,8 @@ def _fixed(
             with _named(tensor):
                 found[node, i] = _one(plan, decided, node, i, tensor)
     for i, tensor in biases:
-        if tensor in plan.overrides.encodings:
-            found[node, i] = plan.overrides.encodings[tensor]
+        if (given := _given(plan, node, i, tensor)) is not None:
+            found[node, i] = given
         else:
             with _named(tensor):
                 found[node, i] = _bias(plan, node, i, tensor, found)
@@ -101,8 +102,8 @@ def _one(
     group = plan.groups.get(tensor)
     if group is not None and group in decided:
         return decided[group]
-    if tensor in plan.overrides.encodings:
-        return packed(plan.overrides.encodings[tensor], plan.options)
+    if (given := _given(plan, node, i, tensor)) is not None:
+        return packed(given, plan.options)
     width = dtype or _width(plan, tensor)
     role = roles_of(node, plan.ops).get(i)
     if isinstance(role, Weight):
@@ -112,6 +113,15 @@ def _one(
     if value_range_of(values, far).has_infinity:
         plan.note_infinities(tensor)
     return constant_encoding(values, recipe, across(plan, decided, node, tensor), far)
+
+
+def _given(plan: Plan, node: Node, i: int, tensor: Tensor) -> EncodingDecision | None:
+    """Return the given encoding of a constant, with the same points in the type that is needed."""
+    given = plan.overrides.encodings.get(tensor)
+    dtype = plan.overrides.input_types.get((node, i))
+    if given is None or dtype is None:
+        return given
+    return given.with_same_points(dtype) or given
 
 
 def _width(plan: Plan, tensor: Tensor) -> int | None:
@@ -183,6 +193,8 @@ def _converted(
     if (given := plan.overrides.copies.get((tensor, dtype))) is not None:
         return given
     own = decided[plan.groups[tensor]]
+    if own.observed is None and (same := own.with_same_points(dtype)) is not None:
+        return replace(same, why=why)
     grid = plan.recipes.activation.of_type(dtype).grid(*(own.observed or own.ends or (0.0, 0.0)))
     return EncodingDecision(grid.dtype, grid.encoding, why, own.observed)
 

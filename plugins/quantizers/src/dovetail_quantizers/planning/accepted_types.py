@@ -125,7 +125,7 @@ def _can_be_given(
     if tensor is None or not dtype.is_fixed_point:
         return False
     if tensor.kind.is_static or dtype is given.dtype:
-        return given.counted_as(dtype) is not None
+        return given.with_same_points(dtype) is not None
     unsigned = unsigned_of(given)
     is_input = port[0] == "in"
     return dtype is unsigned or (is_input and converts(tensor, unsigned, dtype, target))

@@ -41,6 +41,13 @@ class EncodingDecision:
         encoding = counted_as(self.encoding, self.dtype, dtype)
         return None if encoding is None else replace(self, dtype=dtype, encoding=encoding)
 
+    def with_same_points(self, dtype: DType) -> EncodingDecision | None:
+        """Return a grid of another type with all points of this one; None if there is none.
+
+        If the type has more bits, the grid has more points between them.
+        """
+        return self.counted_as(dtype) or self.spread_over(dtype)
+
     def spread_over(self, dtype: DType) -> EncodingDecision | None:
         """Return a grid of another type with all points of this one, and the same range.
 

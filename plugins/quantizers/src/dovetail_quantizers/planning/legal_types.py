@@ -207,11 +207,11 @@ def _take(
         (side, index), tensor, found = port, tensor_at(node, port), tensor_at(shown, port)
         if tensor is None or found is None:
             continue
-        if port in given:
+        if port in given and not tensor.kind.is_static:
             _count_as(overrides, tensor, given[port], dtype)
         elif side == "out":
             overrides.types[tensor] = dtype
-        if side == "in" and not (port in given and tensor.kind.is_static):
+        if side == "in":
             overrides.input_types[node, index] = dtype
         old = changes[node.name, port].old if (node.name, port) in changes else found.dtype
         changes[node.name, port] = Change(tensor.source, old, dtype)
@@ -224,12 +224,12 @@ def _count_as(overrides: Overrides, tensor: Tensor, given: EncodingDecision, dty
     """
     counted = given.counted_as(dtype) or given.counted_as(unsigned_of(given))
     assert counted is not None  # `accepted_types` proposes no other types
-    if not tensor.kind.is_static:  # inputs that were converted for its type are asked about again
-        old = [port for port, each in overrides.input_types.items() if each is given.dtype]
-        for port in old:
-            del overrides.input_types[port]
+    # inputs that were converted for its type are asked about again
+    old = [port for port, each in overrides.input_types.items() if each is given.dtype]
+    for port in old:
+        del overrides.input_types[port]
     for other, encoded in overrides.encodings.items():
-        if other is tensor or not (other.kind.is_static or tensor.kind.is_static):
+        if other is tensor or not other.kind.is_static:
             overrides.encodings[other] = counted if is_same(encoded, given) else encoded
 
 

@@ -73,6 +73,14 @@ class Plan:
                 done.add(group)
                 yield group
 
+    def followed(self) -> dict[Tensor, EncodingDecision]:
+        """Return the given encoding of each activation, be it given for one that it shares with."""
+        return {
+            tensor: self.given[group]
+            for tensor, group in self.groups.items()
+            if group in self.given and not tensor.kind.is_static
+        }
+
     def watched(self) -> dict[str, Sequence[Tensor]]:
         """Return the tensors to observe, by the name of their group's leader."""
         return {
