@@ -17,7 +17,7 @@ from dovetail_onednn.quantized.lines import line_through
 U8, S8 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8
 EVERY = np.arange(256)
 # every pair of bytes; rows that fill no vector; an operand for each channel; one for each of the
-# rows of an axis; one for each place
+# rows of an axis; one for each place; few elements
 SHAPES = [
     ((256, 256), (256, 256)),
     ((37, 131), (37, 131)),
@@ -26,6 +26,7 @@ SHAPES = [
     ((2, 40, 80), (2, 1, 80)),
     ((1, 9, 31, 40), (1, 9, 31, 1)),
     ((1, 40, 50, 3), (1, 1, 1, 3)),
+    ((2, 6, 24), (24,)),
 ]
 
 
@@ -117,7 +118,9 @@ def test_one_tensor(new_network: Any, op: str, shape: Any, drawn: Any) -> None:
         ("ElementWiseAdd", SHAPES[0]),
         ("ElementWiseSubtract", SHAPES[2]),
         ("ElementWiseMultiply", SHAPES[2]),
+        ("ElementWiseMultiply", SHAPES[-2]),
         ("ElementWiseMultiply", SHAPES[-1]),
+        ("ElementWiseAdd", SHAPES[-1]),
         ("Relu6", SHAPES[1]),
     ],
 )

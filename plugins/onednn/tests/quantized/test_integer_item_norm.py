@@ -57,16 +57,17 @@ def test_norms(
 
 @pytest.mark.parametrize("op", ["InstanceNorm", "GroupNorm"])
 @pytest.mark.parametrize(
-    "grids",
+    ("size", "grids"),
     [
-        ((U8, 0.02, 121), (U8, 0.03, 118)),
-        ((U16, 1e-4, 30000), (U16, 2e-4, 32768)),
-        ((S16, 1e-4, 5), (U8, 0.03, 118)),
-        ((U8, 0.02, 121), (S16, 2e-4, -7)),
+        (28, ((U8, 0.02, 121), (U8, 0.03, 118))),
+        (4, ((U8, 0.02, 121), (U8, 0.03, 118))),
+        (28, ((U16, 1e-4, 30000), (U16, 2e-4, 32768))),
+        (28, ((S16, 1e-4, 5), (U8, 0.03, 118))),
+        (28, ((U8, 0.02, 121), (S16, 2e-4, -7))),
     ],
 )
-def test_engine_normalizes_usual_items(new_network: Any, grids: Any, op: str) -> None:
+def test_engine_normalizes_usual_items(new_network: Any, size: int, grids: Any, op: str) -> None:
     net = new_network()
-    y = add_norm(net, op, (1, 28, 28, 64), grids, factors=2, epsilon=1e-5)
+    y = add_norm(net, op, (1, size, size, 64), grids, factors=2, epsilon=1e-5)
     prepared = net.check(y, feeds={"x": np.clip(net.feeds()["x"], 40, 190)})
     assert [step.bind.__module__ for step in prepared.steps] == [MARKS]

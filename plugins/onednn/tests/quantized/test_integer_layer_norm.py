@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from norm_cases import GRIDS, SHAPES
+from norm_cases import CASES
 
 from dovetail.ir import Array, DType
 from dovetail_onednn.quantized import layer_norm
@@ -32,14 +32,13 @@ def rows_of(net: Any, kind: str, shape: Any, dtype: DType) -> Array:
 
 
 @pytest.mark.parametrize("kind", ["all", "equal", "two levels", "one other", "mixed"])
-@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("factors", [0, 1, 2])
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-5])
-@pytest.mark.parametrize(("data", "result"), GRIDS)
+@pytest.mark.parametrize(("shape", "grids"), CASES)
 def test_layer_norm(
-    new_network: Any, data: Any, result: Any, epsilon: float, factors: int, shape: Any, kind: str
+    new_network: Any, grids: Any, epsilon: float, factors: int, shape: Any, kind: str
 ) -> None:
-    net = new_network()
+    net, (data, result) = new_network(), grids
     y = net.add_norm("LayerNorm", shape, (data, result), epsilon=epsilon, factors=factors)
     (step,) = net.check(y, feeds={"x": rows_of(net, kind, shape, data[0])}).steps
     assert step.bind.__module__ == "dovetail_onednn.quantized.marks"

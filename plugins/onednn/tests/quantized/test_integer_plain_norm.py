@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from norm_cases import GRIDS, SHAPES
+from norm_cases import CASES
 
 from dovetail.ir import DType, TensorKind
 
@@ -14,21 +14,20 @@ U8 = DType.UFIXED_POINT_8
 
 
 @pytest.mark.parametrize("kind", ["all", "few levels", "zeros"])
-@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("op_type", "factors"), [("RmsNorm", 0), ("RmsNorm", 2), ("L2Norm", 0)])
 @pytest.mark.parametrize("epsilon", [0.0, 1e-20, 1e-5, 0.5])
-@pytest.mark.parametrize(("data", "result"), GRIDS)
+@pytest.mark.parametrize(("shape", "grids"), CASES)
 def test_plain_norms(
     new_network: Any,
-    data: Any,
-    result: Any,
+    grids: Any,
     epsilon: float,
     op_type: str,
     factors: int,
     shape: Any,
     kind: str,
 ) -> None:
-    net, (dtype, zero, _) = new_network(), data
+    net, (data, result) = new_network(), grids
+    dtype, zero, _ = data
     y = net.add_norm(op_type, shape, (data, result), epsilon=epsilon, factors=factors)
     stored = net.values(shape, dtype)
     if kind != "all":

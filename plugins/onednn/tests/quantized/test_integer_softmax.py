@@ -25,7 +25,7 @@ U16, S16 = DType.UFIXED_POINT_16, DType.SFIXED_POINT_16
         (U8, {"scale": 0.02, "zero": 200}),
     ],
 )
-@pytest.mark.parametrize("shape", [(12, 128, 128), (300, 64), (1, 40, 1000)])
+@pytest.mark.parametrize("shape", [(12, 128, 128), (300, 64), (1, 40, 1000), (2, 3, 5)])
 def test_softmax(
     new_network: Any, shape: Any, dtype: Any, grid: Any, scale: float, beta: float, spread: int
 ) -> None:

@@ -30,7 +30,8 @@ from dovetail_onednn.quantized.types import TYPES, WORDS
 from dovetail_onednn.quantized.word_elementwise import elementwise_of_words
 from dovetail_onednn.steps import Arguments, is_slow
 
-# With fewer elements, NumPy looks them up in about the time of a call of the library.
+# With fewer elements, NumPy looks them up in about the time of a call of the library, unless it
+# repeats one tensor for the other.
 _LEAST = 4096
 _ADD, _MULTIPLY = BinaryAlgorithm.ADD, BinaryAlgorithm.MULTIPLY
 
@@ -38,7 +39,8 @@ _ADD, _MULTIPLY = BinaryAlgorithm.ADD, BinaryAlgorithm.MULTIPLY
 def elementwise(call: KernelCall) -> Step | None:
     """Run a function of one or two tensors; see `Kernel.make`."""
     tensors = [t for t in (*call.tensors, *call.outputs) if t is not None]
-    if math.prod(call.outputs[0].shape) < _LEAST:
+    shape = call.outputs[0].shape
+    if math.prod(shape) < _LEAST and all(t.shape in (shape, ()) for t in tensors):
         return None
     if any(t.dtype in WORDS for t in tensors):
         return elementwise_of_words(call)

@@ -32,7 +32,7 @@ from dovetail_onednn.quantized.stages import Stages, Term, has_fast_terms
 from dovetail_onednn.quantized.types import TYPES, WORDS
 from dovetail_onednn.quantized.word_conversions import StoredReals
 
-_LEAST = 1 << 14  # with fewer elements, the calls of primitives take as long as NumPy's
+_LEAST = 1 << 14  # words: with fewer, NumPy alone takes less time
 _LARGEST_SUM = 1 << 18  # elements: float64 has the sum of their squares
 _SMALLEST, _LARGEST = 1e-12, 1e24  # far from underflow and overflow of factors
 # Factor, offset, product and sum are rounded; the product is at most result and offset together.
@@ -113,7 +113,8 @@ class _ItemNorm(msgspec.Struct, frozen=True):
         if {spec.dtype, out.dtype} - WORDS - TYPES.keys() or spec.shape[0] != 1:
             return None
         height, width = math.prod(spec.shape[1:-1]), spec.shape[-1]
-        is_usual = height * width >= _LEAST and height * (width // groups) <= _LARGEST_SUM
+        least = 1 if spec.dtype in TYPES else _LEAST
+        is_usual = height * width >= least and height * (width // groups) <= _LARGEST_SUM
         factors, (step, zero, limits) = NormFactors.of(call), grid_of(out)
         if not is_usual or factors is None or limits != out.dtype.stored_range():
             return None

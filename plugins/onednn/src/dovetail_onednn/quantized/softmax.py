@@ -30,7 +30,7 @@ from dovetail_onednn.quantized.types import TYPES, WORDS, is_narrow
 from dovetail_onednn.steps import is_slow
 
 _BYTE, _WORD = 1 << 8, 1 << 16
-_LEAST = 1 << 14  # with fewer elements, the calls of primitives take as long as NumPy's
+_LEAST = 1 << 14  # words: with fewer, NumPy alone takes less time
 # Of exponentials and of a quotient of their sums: the library's exponentials are off by some 4.
 _ERRORS = 128 * ULP
 _MOST_ERROR = 2.0**-14
@@ -44,12 +44,12 @@ _FEWEST_STEPS, _MOST_STEPS = 16.0, 512.0
 def softmax(call: KernelCall) -> Step | None:
     """Run Softmax along the last axis; see `Kernel.make`."""
     spec, out, total = call.spec(0), call.outputs[0], math.prod(call.spec(0).shape)
-    if DEFINITIONS.of(call.head) is None or total < _LEAST:
+    if DEFINITIONS.of(call.head) is None or not total:
         return None
     if call.op.axis != len(spec.shape) - 1 or grid_of(out.spec)[2] != out.dtype.stored_range():
         return None
     if spec.dtype in WORDS and out.dtype in WORDS | TYPES.keys() and is_single(out.spec):
-        return _of_words(call)
+        return _of_words(call) if total >= _LEAST else None
     are_bytes = not {spec.dtype, out.dtype} - TYPES.keys()
     return _of_bytes(call) if are_bytes and is_narrow(spec) and is_narrow(out.spec) else None
 
