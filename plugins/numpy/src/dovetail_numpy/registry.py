@@ -5,6 +5,7 @@ from dovetail_numpy.kernels import (  # noqa: F401 - registers their kernels
     _registry,
     activation,
     arrangement,
+    block_products,
     blocks,
     convolution,
     elementwise,
