@@ -94,11 +94,12 @@ class Network:
         dtype: DType = U8,
         scale: float = 0.05,
         zero: int = 0,
+        bits: int | None = None,
         **params: Any,
     ) -> Tensor:
-        """Add a node whose result has this type, scale and zero point."""
+        """Add a node whose result has this type, scale and zero point, perhaps of fewer bits."""
         made = add(self.graph, op_type, inputs, name=name, **params)
-        made.dtype, made.encoding = dtype, ScaleOffset(scale, -zero)
+        made.dtype, made.encoding = dtype, ScaleOffset(scale, -zero, bits)
         return made
 
     def converted(

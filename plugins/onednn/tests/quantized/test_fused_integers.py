@@ -42,12 +42,19 @@ def steps(net: Any, *results: Any) -> int:
 @given(
     op_type=st.sampled_from(["Relu", "ReluMinMax", "Relu6"]),
     grid=GRIDS,
+    bits=st.sampled_from([None, None, 6]),
     extreme=st.booleans(),
     limits=st.tuples(st.floats(-3, 0), st.floats(0.5, 9)),
 )
 def test_clamps(
-    new_network: Any, op_type: str, grid: Any, extreme: bool, limits: tuple[float, float]
+    new_network: Any,
+    op_type: str,
+    grid: Any,
+    bits: int | None,
+    extreme: bool,
+    limits: tuple[float, float],
 ) -> None:
+    grid = grid | {"bits": bits}
     net = new_network(extreme=extreme)
     params = {}
     if op_type == "ReluMinMax":
@@ -76,6 +83,7 @@ CURVES = {
     kind=st.sampled_from(["Conv2d", "DepthWiseConv2d", "MatMul"]),
     product=GRIDS,
     result=GRIDS,
+    bits=st.sampled_from([None, None, 5]),
     clamps=st.booleans(),
     extreme=st.booleans(),
 )
@@ -85,10 +93,11 @@ def test_functions(
     kind: str,
     product: Any,
     result: Any,
+    bits: int | None,
     clamps: bool,
     extreme: bool,
 ) -> None:
-    net = new_network(extreme=extreme)
+    net, product = new_network(extreme=extreme), product | {"bits": bits}
     x = net.input("x", (1, 7, 5, 32), zero=130)
     if kind == "Conv2d":
         y = conv(net, x, "y0", 32, **product)

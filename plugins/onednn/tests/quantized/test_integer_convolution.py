@@ -56,6 +56,7 @@ def convolutions(draw: st.DrawFn) -> dict[str, Any]:
         "source": (draw(st.sampled_from([U8, S8])), draw(st.sampled_from([0, 0, 5, 120, -7]))),
         "target": (draw(st.sampled_from([U8, S8])), draw(st.sampled_from([0, 3, 100]))),
         "scale": draw(st.sampled_from([0.003, 0.05, 1.0])),
+        "bits": draw(st.sampled_from([None, None, 4])),
         "extreme": draw(st.booleans()),
     }
 
@@ -70,7 +71,7 @@ def test_convolution(new_network: Any, case: dict[str, Any]) -> None:
     if case["bias"] is not None:
         ins.append(net.bias("b", case["filters"][-1], case["bias"]))
     dtype, zero = case["target"]
-    grid = {"dtype": dtype, "zero": zero, "scale": case["scale"]}
+    grid = {"dtype": dtype, "zero": zero, "scale": case["scale"], "bits": case["bits"]}
     is_fast = math.prod(case["filters"][:-1]) < EXACT_TERMS
     is_fast |= library().has_vnni and (weights, offset) == (S8, 0)
     is_fast &= not (library().has_amx and has_gaps_and_strides(case))

@@ -32,6 +32,7 @@ SIZES = st.integers(1, 70)
     per_unit=st.booleans(),
     weights=st.sampled_from([(S8, 0), (S8, 0), (S8, 2), (U8, 140)]),
     fused=st.booleans(),
+    bits=st.sampled_from([None, None, 5]),
     extreme=st.booleans(),
 )
 def test_one_matrix(
@@ -47,6 +48,7 @@ def test_one_matrix(
     per_unit: bool,
     weights: Any,
     fused: bool,
+    bits: int | None,
     extreme: bool,
 ) -> None:
     net = new_network(extreme=extreme)
@@ -59,7 +61,7 @@ def test_one_matrix(
         ins.append(net.bias("b", units, bias))
     params = {"keep_dims": True} if op == "FullyConnected" else {"transpose_in1": by_rows}
     dtype, scale, zero = target
-    grid = {"dtype": dtype, "scale": scale, "zero": zero}
+    grid = {"dtype": dtype, "scale": scale, "zero": zero, "bits": bits}
     y = net.add(op.split()[-1], *ins, name="y", **grid, **params)
     net.check(net.add("Relu", y, name="relu", **grid) if fused else y)
 

@@ -74,34 +74,34 @@ def word_ops(call: KernelCall, rescale: Rescale) -> tuple[tuple[Eltwise, ...], L
     views = [tail.view for tail in call.fused]
     curve = word_curve_of(views[-1]) if views else None
     functions = views if curve is None else views[:-1]
-    limits = np.clip(rescale.limits, *_limits(call.head.outs[0].dtype, functions))
-    low, high = (int(limit) for limit in limits)
+    low, high = _product_limits(rescale, call.head.outs[0].dtype, functions)
     if curve is None:
         return _line(1.0, rescale.zero), (low, high)
     return (*_rounded(rescale.zero, (low, high)), *curve), grid_of(views[-1].outs[0])[2]
 
 
-def fused_of(call: KernelCall, zero: int) -> Fused:
-    """Return the post-ops of a call's fused nodes.
+def fused_of(call: KernelCall, rescale: Rescale) -> Fused:
+    """Return the post-ops of a call's fused nodes, and of limits that are not those of a type.
 
     Args:
         call: Its nodes were fused by `can_fuse`.
-        zero: Zero point of the product.
+        rescale: How sums become stored integers of the product.
     """
+    zero = rescale.zero
     at = next((i for i, tail in enumerate(call.fused) if tail.view.op_type in _SUMS), None)
     dtype = call.head.outs[0].dtype
     views = [tail.view for tail in call.fused]
     curve = None
     if at is None:
         if not views or _clamp(views) is not None:
-            return Fused(_clip(dtype, views, zero), zero)
+            return Fused(_clip(dtype, _product_limits(rescale, dtype, views), zero), zero)
         at, curve = len(views) - 1, curve_of(views[-1])
-    rounded = _rounded(zero, _limits(dtype, views[:at]))
+    rounded = _rounded(zero, _product_limits(rescale, dtype, views[:at]))
     if curve is not None:
         return Fused((*rounded, *curve), 0)
     added, ops = _sum(call, call.fused[at])
     last = call.outputs[0].dtype
-    return Fused((*rounded, *ops, *_clip(last, views[at + 1 :], 0)), 0, added)
+    return Fused((*rounded, *ops, *_clip(last, _limits(last, views[at + 1 :]), 0)), 0, added)
 
 
 def _sum(call: KernelCall, tail: Tail) -> tuple[int, Sequence[PostOp]]:
@@ -158,9 +158,15 @@ def _limits(dtype: DType, views: Sequence[NodeView]) -> Limits:
     return found
 
 
-def _clip(dtype: DType, views: Sequence[NodeView], zero: int) -> tuple[Eltwise, ...]:
-    """Return functions as a post-op before the zero point is added."""
-    (low, high), (least, greatest) = _limits(dtype, views), dtype.stored_range()
+def _product_limits(rescale: Rescale, dtype: DType, views: Sequence[NodeView]) -> Limits:
+    """Return the limits of a product after functions, which may be those of fewer bits."""
+    low, high = np.clip(rescale.limits, *_limits(dtype, views))
+    return int(low), int(high)
+
+
+def _clip(dtype: DType, limits: Limits, zero: int) -> tuple[Eltwise, ...]:
+    """Return limits as a post-op before the zero point is added."""
+    (low, high), (least, greatest) = limits, dtype.stored_range()
     if (low, high) == (least, greatest):
         return ()  # the result saturates there
     if (low, high) == (zero, greatest):

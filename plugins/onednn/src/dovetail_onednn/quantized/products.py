@@ -136,14 +136,13 @@ def integers_of(call: KernelCall, units: int, axis: int = -1) -> Integers | None
     most = sum_bound(*operands(view), None, terms, np.sum)  # of any weights, without reading them
     fits = (
         abs(rescale.zero) <= _FARTHEST_ZERO
-        and rescale.limits == view.outs[0].dtype.stored_range()
         and rescale.bias.size in (1, units)
         and bool(np.isfinite(rescale.multiplier).all() and np.isfinite(rescale.bias).all())
         and (most <= LARGEST or accumulator_bound(view) <= LARGEST)
     )
     if not fits:
         return None
-    fused = fused_of(call, rescale.zero)
+    fused = fused_of(call, rescale)
     spec = call.spec(WEIGHTS)
     numbers = source, target, zero, rescale, units, call.has(BIAS), fused
     if changing:
