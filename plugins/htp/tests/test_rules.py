@@ -79,6 +79,15 @@ def convolution(weights: DType, offsets: list[int]) -> Graph:
     return graph
 
 
+def channels() -> Graph:
+    """An activation with a scale for each channel, as NNCF has before depthwise convolutions."""
+    graph, encoding = Graph("net"), AxisScaleOffset(1, np.float32([0.1, 0.2]), np.int32([-1, 0]))
+    x = graph.add_tensor(Tensor("x", S8, (1, 2), TensorKind.APP_WRITE, encoding=encoding))
+    y = Tensor("y", DType.FLOAT_32, (1, 2), TensorKind.APP_READ)
+    add(graph, "Dequantize", [x], name="n", outputs=y)
+    return graph
+
+
 def test_the_rules_are_of_ops_of_the_standard_set() -> None:
     rules = rules_of("htp")
     for op in (*rules.max_rank, *rules.one_encoding):
@@ -93,6 +102,8 @@ def test_the_rules_are_of_ops_of_the_standard_set() -> None:
         (relu(6), "in[0].rank", "rank: in[0].rank is 6; allowed: 1, 2, 3, 4, 5; join axes"),
         (gather(0.2), "out[0].encoding", "insert a Convert after the node"),
         (convolution(U8, [0, 0]), "in[1].encoding", "UFIXED_POINT_8 with a scale for each"),
+        (convolution(U8, [0, 0]), "in[1].encoding", "before, with ignore_encodings and samples"),
+        (channels(), "in[0].encoding", "quantize with ignore_encodings and samples"),
         (
             convolution(S8, [0, -3]),
             "in[1].encoding",

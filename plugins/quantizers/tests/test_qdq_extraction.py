@@ -11,7 +11,7 @@ from quantizing import dense, model_of, new_graph, output, quantized
 import dovetail as dt
 from dovetail.api.quantization import quantize_with_report
 from dovetail.errors import QuantizationError
-from dovetail.ir import Array, DType, Graph, ScaleOffset, Spec, Tensor
+from dovetail.ir import Array, AxisScaleOffset, DType, Graph, ScaleOffset, Spec, Tensor
 from dovetail_opset.build import add, add_all, static
 
 RNG = np.random.default_rng(12)
@@ -379,6 +379,15 @@ def test_no_convert_stays_if_encodings_are_ignored() -> None:
     graph, x = new_graph((1, 4))
     made = add(graph, "Tanh", [paired(graph, paired(graph, x, 0.02, -128), 0.01, -9)], name="y")
     output(made)
+    assert [n.op_type for n in quantized(graph, SAMPLES, ignore_encodings=True).nodes] == ["Tanh"]
+
+
+def test_scales_of_channels_are_ignored_too() -> None:
+    graph, x = new_graph((1, 4))
+    encoding = AxisScaleOffset(1, np.float32([0.1, 0.2, 0.3, 0.4]), np.int32([-128] * 4))
+    spec = Spec(DType.UFIXED_POINT_8, (1, 4), encoding)
+    stored = add(graph, "Quantize", [x], name="stored", spec=spec)
+    output(add(graph, "Tanh", [add(graph, "Dequantize", [stored], name="real")], name="y"))
     assert [n.op_type for n in quantized(graph, SAMPLES, ignore_encodings=True).nodes] == ["Tanh"]
 
 

@@ -20,6 +20,11 @@ from dovetail_htp._data import read_data
 # Tools that know only the range of 16-bit results divide it into 65535 or 32767 steps, instead of
 # 65536 or 32768.
 _NEAR = 2.0**-14
+_WEIGHTS = (
+    "quantize weights with param_quantizer_schema symmetric, or with one scale; those of a model "
+    "that was quantized before, with ignore_encodings and samples"
+)
+_ACTIVATIONS = "quantize with ignore_encodings and samples: the quantizer gives it one scale"
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -104,7 +109,9 @@ def _symmetric_channels(view: NodeView, rules: Rules) -> Support | None:
     for i, spec in enumerate(view.ins):
         if spec is not None and not _is_symmetric(spec):
             found = f"{spec.dtype.name} with a scale for each channel"
-            hint = "quantize weights with param_quantizer_schema symmetric, or with one scale"
+            tensor = view.node.inputs[i]
+            is_constant = tensor is not None and tensor.kind.is_static
+            hint = _WEIGHTS if is_constant else _ACTIVATIONS
             allowed = ("a signed type without offsets",)
             return Support(False, "encoding", f"in[{i}].encoding", found, allowed, hint)
     return None

@@ -22,6 +22,7 @@ from dovetail_quantizers.planning.qdq_patterns import (
     DequantizePoint,
     QdqPattern,
     begins_quantizing,
+    find_channels,
     find_pattern,
     integers_made,
     is_apart,
@@ -62,6 +63,8 @@ def extract_qdq(
         if graph.tensors.get(node.outputs[0].name) is not node.outputs[0]:
             continue
         pattern = find_pattern(graph, node)
+        if pattern is None and not keeps_encodings:
+            pattern = find_channels(graph, node)
         if pattern is not None and is_quantized(pattern.x):
             taken = work.extract(pattern, node)
             if keeps_nodes and taken is not None:

@@ -90,6 +90,18 @@ def find_pattern(graph: Graph, node: Node) -> QdqPattern | None:
     return _known(graph, node) or _dynamic(graph, node)
 
 
+def find_channels(graph: Graph, node: Node) -> QdqPattern | None:
+    """Return the pattern of a Quantize with several scales, without its encoding; None if none.
+
+    NNCF has such scales for the channels of a depthwise convolution's input.
+    """
+    x, stored = (node.inputs[0], node.outputs[0]) if is_op(node, "Quantize") else (None, None)
+    if x is None or x.kind.is_static or stored is None or isinstance(stored.encoding, ScaleOffset):
+        return None
+    ends = tuple(end for end, _ in _ends(graph, stored, stored))
+    return QdqPattern(x, stored.dtype, None, ends) if ends else None
+
+
 def counted_from_lowest(dtype: DType, encoding: ScaleOffset) -> tuple[DType, ScaleOffset]:
     """Return a signed grid with a nonzero zero point as the same unsigned grid; others as given."""
     if not encoding.offset or not dtype.is_signed:
