@@ -24,6 +24,7 @@ from dovetail.runtime.contract import (
 )
 from dovetail.runtime.plan import OnIntegers, PlanBackend, widened, without_whole_casts
 from dovetail_cpu._integers import computes_on_integers
+from dovetail_cpu._simulation import with_simulated_nodes
 from dovetail_onednn import (
     EngineChoice,
     Precision,
@@ -152,6 +153,8 @@ class CpuBackend(PlanBackend):
 
             graph = with_dynamic_products(graph, cast)
         found = widened(without_whole_casts(graph, cast), cast)
+        if is_onednn(self.engine):
+            found = with_simulated_nodes(found, self.ops, self.engine.kernels)
         found = without_repeated_conversions(found, cast)
         return moves_on_one_grid(found, reshape, self.engine.kernels.runs_on_integers)
 
