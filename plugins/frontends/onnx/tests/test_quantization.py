@@ -161,6 +161,18 @@ def test_four_bits_that_do_not_fill_their_shape(model, read, size) -> None:
         read(made)
 
 
+@pytest.mark.parametrize("shape", [(1, 6), (6, 1)])
+def test_a_row_with_a_scale_for_each_element(model, read, run, rng, shape) -> None:
+    """onnxruntime's quantizer names axis 0 for biases of one row, which its fused Gemm takes."""
+    stored, scales = rng.integers(-99, 99, shape).astype(np.int32), rng.random(6, np.float32)
+    axis = shape.index(1)
+    node = helper.make_node("DequantizeLinear", ["b", "s"], ["y"], axis=axis)
+    found = run(read(model([node], {"b": stored}, ["y"], {"s": scales}, opset=21)), {"b": stored})[
+        "y"
+    ]
+    np.testing.assert_array_equal(found, stored.astype(F32) * scales.reshape(shape))
+
+
 def test_a_scale_that_does_not_fit(model, read) -> None:
     node = helper.make_node("DequantizeLinear", ["x", "s"], ["y"])
     feeds = {"x": np.zeros((2, 3), np.int8), "s": np.ones(4, F32)}

@@ -113,6 +113,8 @@ def fitted(op: OpContext, i: int, x: Shape) -> tuple[Shape, int, int]:
         return (), 0, 1
     axis = op.axis(op.attr.integer("axis", 1), len(x))
     extent = x[axis]
+    if given == (math.prod(x),) and given[0] in x:  # a row or column has one for each element
+        axis, extent = x.index(given[0]), given[0]  # onnxruntime's quantizer says axis 0 of a row
     if given == (extent,):
         return (extent, *(1,) * (len(x) - axis - 1)), axis, 1
     # whatever a hostile file says, a block is no longer than its axis
