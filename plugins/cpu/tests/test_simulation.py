@@ -76,3 +76,28 @@ def test_the_engine_converts_what_is_simulated(net, dtype, onednn):
     # a sum in another order may be rounded otherwise, and so may what follows it
     assert apart.max() <= (2 if net is convolutions else 0)
     assert len(np.unique(found[y.name])) > 20
+
+
+@pytest.mark.parametrize("kind", [TensorKind.STATIC, TensorKind.UPDATEABLE_STATIC])
+def test_an_update_of_weights_takes_effect(kind, onednn):
+    graph, spec = Graph("net"), grid(U8, (5, 16))
+    x = graph.add_tensor(Tensor("x", U8, spec.shape, TensorKind.APP_WRITE, encoding=spec.encoding))
+    weights = RNG.integers(-127, 128, (2, 4, 16)).astype(np.int8)
+    w = static(graph, "w", weights[0], S8, encoding=ScaleOffset(0.002))
+    w.kind = kind
+    y = add(graph, "FullyConnected", [x, w], name="y", spec=grid(U8, (5, 4)))
+    y.kind = TensorKind.APP_READ
+    ops = installed_ops()
+    prepared = testing.prepare(CpuBackend(ops, CpuOptions(engine=EngineChoice.ONEDNN)), graph, ops)
+    stored = RNG.integers(0, 256, x.shape).astype(np.uint8)
+    is_updated = kind.is_updateable
+    if is_updated:
+        new = Tensor.static("w", weights[1], S8, encoding=w.encoding)
+        new.kind = kind
+        prepared.update([new])
+    found = np.zeros(y.shape, np.uint8)
+    prepared.run({"x": stored}, {"y": found}, RunControl())
+    real = (stored.astype(int) + x.encoding.offset) @ weights[int(is_updated)].T.astype(int)
+    wanted = np.rint(real * x.encoding.scale * 0.002 / y.encoding.scale) - y.encoding.offset
+    assert np.abs(found - np.clip(wanted, 0, 255)).max() <= 1  # sums are of floats
+    assert len(np.unique(found)) > 5

@@ -108,8 +108,8 @@ def _is_simulated(view: NodeView, kernels: KernelRegistry) -> bool:
     if keeps_stored(schema.domain, view.ins, view.outs) or kernels.find_real(view) is None:
         return False
     tensors = [t for t in (*view.node.inputs, *view.node.outputs) if t is not None]
-    return all(
-        (t.data is not None and not t.kind.is_updateable)
+    return not any(t.kind.is_updateable for t in tensors) and all(
+        t.data is not None
         or t.dtype in (_FLOAT, DType.BOOL_8)
         or t.dtype.is_int
         or (isinstance(t.encoding, ScaleOffset) and t.dtype.bits <= 16)
