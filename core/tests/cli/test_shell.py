@@ -40,8 +40,9 @@ def echo(
     algorithms: Annotated[list[str] | None, typer.Option(metavar="NAME [NAME ...]")] = None,
     once: Annotated[list[str] | None, typer.Option(metavar="NAME")] = None,
     text: str = "",
+    kept: Annotated[list[str] | None, typer.Option(metavar="[NAME ...]")] = None,
 ) -> None:
-    given = [per_channel, wide, algorithms, once, text]
+    given = [per_channel, wide, algorithms, once, text, *([] if kept is None else [kept])]
     current_output().data({"given": given}, repr(given))
 """
 
@@ -195,6 +196,10 @@ def test_module_is_the_command(site: Any) -> None:
         (["--text", "--per-channel"], [False, False, None, None, "--per-channel"]),
         (["--algorithms", "a", "b", "--text", "c"], [False, False, ["a", "b"], None, "c"]),
         (["--algorithms=a", "b", "--algorithms", "c"], [False, False, ["a", "b", "c"], None, ""]),
+        (["--kept"], [False, False, None, None, "", [""]]),
+        (["--kept", "--text", "c"], [False, False, None, None, "c", [""]]),
+        (["--kept", "a", "b", "--text", "c"], [False, False, None, None, "c", ["a", "b"]]),
+        (["--kept=a", "b", "--kept", "c"], [False, False, None, None, "", ["a", "b", "c"]]),
     ],
 )
 def test_the_sdks_forms_of_flags_and_lists(

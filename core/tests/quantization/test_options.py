@@ -129,7 +129,13 @@ def test_faults_of_values_and_contradictions_are_told_together() -> None:
 
 @pytest.mark.parametrize(
     ("text", "ends"),
-    [("-0x80 0x7F", (-128, 127)), ("-0x8000 0x7F7F", (-32768, 32639)), (" 0x0  0xff ", (0, 255))],
+    [
+        ("-0x80 0x7F", (-128, 127)),
+        ("-0x8000 0x7F7F", (-32768, 32639)),
+        (" 0x0  0xff ", (0, 255)),
+        ("-0x80,0x7F", (-128, 127)),
+        ("-0x80, 0x7F", (-128, 127)),
+    ],
 )
 def test_steps_are_two_hexadecimal_numbers(text: str, ends: tuple[int, int]) -> None:
     assert parse_steps(text) == ends
@@ -142,6 +148,14 @@ def test_other_steps_are_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="quantization steps") as caught:
         parse_steps(text)
     assert '"-0x80 0x7F"' in caught.value.hint
+
+
+def test_lenient_options_may_have_no_effect() -> None:
+    given = {"percentile_calibration_value": 99.9, "pack_4_bit_weights": True}
+    assert options_from({**given, "lenient": True}).pack_4_bit_weights
+    with pytest.raises(ConfigError) as caught:
+        options_from(given)
+    assert len(caught.value.problems) == 2
 
 
 def test_an_algorithm_is_named_once() -> None:

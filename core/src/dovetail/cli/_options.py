@@ -7,7 +7,8 @@ not changed.
 Commands without required arguments accept two more of the SDK's forms, which are unambiguous
 there: `--flag true` and `--flag false`, and several values after an option whose metavar has the
 form `NAME [NAME ...]`, up to the next option. An option whose metavar is in brackets as a whole may
-have no value; its command reads the values.
+have no value; its command reads the values. One with the metavar `[NAME ...]` has an empty value
+then.
 """
 
 from __future__ import annotations
@@ -166,6 +167,9 @@ def _switched(name: str, value: str | None, rest: list[str]) -> bool:
 def _with_values(own: Declared, value: str, rest: list[str]) -> list[str]:
     """Return an option as its command spells it, with its values, which are removed from `rest`."""
     count = 0 if value else own.values
+    if own.repeats and not count and not value:
+        count = 1 if rest and not rest[0].startswith("-") else 0
+        value = "" if count else "="
     found = [own.name + value, *rest[:count]]
     del rest[:count]
     while own.repeats and rest and not rest[0].startswith("-"):

@@ -52,6 +52,11 @@ _VALUES: Mapping[str, tuple[Any, str, str]] = {
         "A parameter of an algorithm; repeat for several.",
     ),
     "config_file": (Path, "FILE", "The SDK's YAML file for the quantizer; it names algorithms."),
+    "preserve_io_datatype": (
+        list[str],
+        "[NAME ...]",
+        "Keep inputs and outputs of the model float: all, or those of these names.",
+    ),
     "target_backend": (str, "NAME", "Backend for which types are chosen, such as htp:v73."),
     "calibration_backend": (str, "NAME", "Backend that runs the float model; cpu by default."),
     "calibration_cache": (Path, "FILE", "File that stores observed ranges for later runs."),
@@ -71,7 +76,6 @@ _FLAGS: Mapping[str, str] = {
     "use_dynamic_16_bit_weights": "Convert computed 16-bit weights, such as the second input of a "
     "MatMul, to a symmetric grid.",
     "pack_4_bit_weights": "Store 4-bit weights in half a byte.",
-    "preserve_io_datatype": "Keep inputs and outputs of the model float.",
 }
 # Further options of commands that write a quantized model.
 DumpEncodingJson = Annotated[
@@ -85,13 +89,15 @@ ShowReport = Annotated[
     bool, typer.Option("--report", help="Show the encoding of each tensor, and the reason.")
 ]
 
-# Names in older tools; other options have no abbreviations.
+# Names in older and newer tools; other options have no abbreviations.
 OTHER_SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "act_bitwidth": ("--act-bw",),
+    "algorithms": ("--apply-algorithms",),
     "bias_bitwidth": ("--bias-bw",),
     "float_bias_bitwidth": ("--float-bias-bw",),
     "float_bitwidth": ("--float-bw",),
-    "float_fallback": ("--floatFallback",),
+    "float_fallback": ("--floatFallback", "--enable-float-fallback"),
+    "ignore_encodings": ("--ignore-quantization-overrides",),
     "weights_bitwidth": ("--weight-bw", "--weights-bw"),
 }
 
@@ -117,6 +123,9 @@ def takes_quantization(command: Callable[..., None]) -> Callable[..., None]:
         if "algorithms" in given:
             texts = given["algorithms"]
             given["algorithms"] = tuple(name for text in texts for name in text.split(","))
+        if "preserve_io_datatype" in given:
+            tensors = tuple(filter(None, given["preserve_io_datatype"]))
+            given["preserve_io_datatype"] = tensors or True
         if "algorithm_params" in given:
             given["algorithm_params"] = _by_algorithm(given["algorithm_params"])
         command(**rest, quantization=given)

@@ -31,11 +31,12 @@ class Style(enum.Enum):
 
 
 _BITS = 8
-_STEPS = re.compile(r"\s*(-?)0[xX]([0-9a-fA-F]{1,8})\s+(-?)0[xX]([0-9a-fA-F]{1,8})\s*")
+_END = r"(-?)0[xX]([0-9a-fA-F]{1,8})"
+_STEPS = re.compile(rf"\s*{_END}(?:\s*,\s*|\s+){_END}\s*")
 LegacyMode = Literal["tf", "enhanced", "adjusted", "symmetric"]
 Schema = Literal["asymmetric", "symmetric", "unsignedsymmetric"]
 
-# An older tool's name of an option -> its name here.
+# An older or newer tool's name of an option -> its name here.
 LEGACY_NAMES: Mapping[str, str] = MappingProxyType(
     {
         "act_bw": "act_bitwidth",
@@ -44,6 +45,9 @@ LEGACY_NAMES: Mapping[str, str] = MappingProxyType(
         "weights_bw": "weights_bitwidth",
         "float_bw": "float_bitwidth",
         "float_bias_bw": "float_bias_bitwidth",
+        "apply_algorithms": "algorithms",
+        "enable_float_fallback": "float_fallback",
+        "ignore_quantization_overrides": "ignore_encodings",
     }
 )
 
@@ -172,7 +176,7 @@ class QuantizationOptions(msgspec.Struct, kw_only=True, frozen=True):
 def options_from(
     given: Mapping[str, Any], where: str = "quantization options"
 ) -> QuantizationOptions:
-    """Return checked options from plain values by name; names of older tools are accepted.
+    """Return checked options from plain values by name; the SDK's other names are accepted.
 
     Raises:
         ConfigError: Names or values are wrong, or options contradict each other; all are listed.
@@ -206,7 +210,7 @@ def parse_steps(text: str) -> tuple[int, int]:
     if ends[0] >= ends[1]:
         raise ConfigError(
             f"the quantization steps {text!r} must be a minimum and a larger maximum",
-            hint='pass two hexadecimal numbers separated by a space, such as "-0x80 0x7F"',
+            hint='pass two hexadecimal numbers, such as "-0x80 0x7F"',
         )
     return ends
 
@@ -297,14 +301,7 @@ def _contradictions(
         texts.append("ignore_encodings and quantization_overrides are mutually exclusive")
     if options.ignore_encodings and options.float_fallback:
         texts.append("float_fallback and ignore_encodings are mutually exclusive")
-    calibrations = ("act_quantizer_calibration", "param_quantizer_calibration")
-    if options.percentile_calibration_value is not None and not any(
-        name in faulty or getattr(options, name) == "percentile" for name in calibrations
-    ):
-        texts.append("percentile_calibration_value requires a quantizer calibration of percentile")
-    has_width = options.weights_bitwidth == 4 or "weights_bitwidth" in faulty
-    if options.pack_4_bit_weights and not has_width:
-        texts.append("pack_4_bit_weights requires a weights_bitwidth of 4")
+    texts += () if options.lenient else _without_effect(options, faulty)
     if options.use_aimet_quantizer and (said := _unlike_aimet(options)):
         texts.append(f"use_aimet_quantizer and {' and '.join(said)} are mutually exclusive")
     texts += [
@@ -318,6 +315,18 @@ def _contradictions(
         if name not in options.algorithms and "algorithms" not in faulty
     ]
     return [Problem(text, where) for text in texts]
+
+
+def _without_effect(options: QuantizationOptions, faulty: Collection[str]) -> Iterator[str]:
+    """Yield why set options have no effect, which is no error if the options are lenient."""
+    calibrations = ("act_quantizer_calibration", "param_quantizer_calibration")
+    if options.percentile_calibration_value is not None and not any(
+        name in faulty or getattr(options, name) == "percentile" for name in calibrations
+    ):
+        yield "percentile_calibration_value requires a quantizer calibration of percentile"
+    has_width = options.weights_bitwidth == 4 or "weights_bitwidth" in faulty
+    if options.pack_4_bit_weights and not has_width:
+        yield "pack_4_bit_weights requires a weights_bitwidth of 4"
 
 
 def _unlike_aimet(options: QuantizationOptions) -> list[str]:
