@@ -85,6 +85,36 @@ def test_the_wanted_layout_of_an_input(convert: Any, wanted: np.ndarray) -> None
     np.testing.assert_array_equal(features(IMAGE.transpose(LAST)), wanted)
 
 
+def test_wanted_layouts_without_the_model_s(convert: Any, wanted: np.ndarray) -> None:
+    """As scripts for qairt-converter have them, where the model's are those of ONNX."""
+    options = ("--desired_input_layout", "image", "NHWC")
+    graph = convert(*options, "--desired_output_layout", "features", "NHWC")
+    assert types(graph)["image"] == ("FLOAT_32", (1, 4, 6, 3))
+    assert types(graph)["features"] == ("FLOAT_32", (1, 4, 6, 4))
+    np.testing.assert_array_equal(features(IMAGE.transpose(LAST)), wanted.transpose(LAST))
+    graph = convert("--desired_input_layout", "image", "NCHW")
+    assert types(graph)["image"] == ("FLOAT_32", (1, 3, 4, 6))
+
+
+def test_a_wanted_layout_that_the_ops_of_the_model_show(run: Any) -> None:
+    nodes = [
+        helper.make_node("Transpose", ["image"], ["first"], perm=[0, 3, 1, 2]),
+        helper.make_node("Conv", ["first", "w"], ["conv"], pads=[1, 1, 1, 1]),
+    ]
+    image, conv = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in {"image": (1, 4, 6, 3), "conv": (1, 4, 4, 6)}.items()
+    )
+    graph = helper.make_graph(nodes, "g", [image], [conv], [numpy_helper.from_array(W, "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, "last.onnx")
+    for layout, shape in {"NHWC": (1, 4, 6, 3), "NCHW": (1, 3, 4, 6)}.items():
+        options = ("--desired-input-layout", "image", layout, "-o", "out.dvt")
+        assert run("convert", "-i", "last.onnx", *options).code == 0
+        (found,) = dt.load("out.dvt").graphs.values()
+        assert types(found)["image"] == ("FLOAT_32", shape)
+
+
 def test_the_older_layout_of_inputs_and_outputs(convert: Any, wanted: np.ndarray) -> None:
     graph = convert("--legacy-io-layout")
     assert types(graph) == {
@@ -364,6 +394,52 @@ Output Tensor Configuration:
 """
 
 
+NEWER = """
+Converted Graph:
+- Input Tensors: [image]
+- Output Tensors: [features]
+
+Input Tensor Configuration:
+  # Input 1
+  - Name: 'image'
+    Src Model Parameters:
+        DataType:
+        Layout: NCHW
+        Shape: 1,3,8,6
+    Desired Model Parameters:
+        DataType: uint16
+        Layout: NHWC
+        Color Conversion:
+        QuantParams:
+          Scale: 0.01
+          Offset: 0
+        Optional: False
+
+Output Tensor Configuration:
+  - Name: 'features'
+    Desired Model Parameters:
+        DataType: float16
+"""
+
+
+def test_io_config_of_newer_releases(run: Any, net: str) -> None:
+    """With the outputs at which the model is cut, shapes, and types of 16 bits."""
+    Path("newer.yaml").write_text(NEWER, encoding="utf-8")
+    done = run("convert", "-i", net, "--io_config", "newer.yaml", "-o", "out.dvt")
+    assert done.code == 0, done.err
+    (graph,) = dt.load("out.dvt").graphs.values()
+    assert types(graph)["image"] == ("UFIXED_POINT_16", (1, 8, 6, 3))
+    assert graph.tensors["image"].encoding == ScaleOffset(0.01, 0)
+    assert [(t.name, t.dtype.name) for t in graph.outputs] == [("features", "FLOAT_16")]
+    Path("newer.yaml").write_text(
+        NEWER.replace("False", "True").replace("[image]", "[loose]"), encoding="utf-8"
+    )
+    done = run("convert", "-i", net, "--io_config", "newer.yaml", "-o", "out.dvt")
+    assert done.code == 2
+    assert "Input Tensors: a graph begins at the model's inputs, got loose" in done.err
+    assert "'image': optional inputs and outputs are not supported" in done.err
+
+
 def test_io_config_and_the_command_line_over_it(convert: Any) -> None:
     Path("io.yaml").write_text(CONFIG, "utf-8")
     found = types(convert("--io_config", "io.yaml"))
@@ -455,7 +531,7 @@ FAULTS = """
         ("- IOName: !!python/name:os.system x\n", [], ["not valid YAML"]),
         (CUSTOM, ["-l", "image", "NCHW"], ["give it once"]),
         (CUSTOM, ["--io_config", "io.yaml"], ["mutually exclusive"]),
-        ("- IOName: image\n  Layout: {Custom: NHWC}\n", [], ["the model's layout is not given"]),
+        ("- IOName: image\n  Layout: {Custom: NTF}\n", [], ["the model's layout is not given"]),
         (
             CUSTOM.replace("Custom: NHWC", "Custom: NCDHW"),
             [],
@@ -567,6 +643,20 @@ def test_nodes_that_no_output_needs(convert: Any) -> None:
     graph = convert("--keep_disconnected_nodes")
     assert "ElementWiseAbs" in ops(graph)
     assert [t.name for t in graph.outputs] == ["features", "negated", "loose"]
+
+
+def test_unused_inputs_are_removed_on_request(run: Any) -> None:
+    x, unused, y = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, (2,)) for name in ("x", "u", "y")
+    )
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [unused, x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, "two.onnx")
+    for option, names in {"": ["u", "x"], "--remove_unused_inputs": ["x"]}.items():
+        done = run("convert", "-i", "two.onnx", *option.split(), "-o", "a.dvt")
+        assert done.code == 0, done.err
+        (graph,) = dt.load("a.dvt").graphs.values()
+        assert [tensor.name for tensor in graph.inputs] == names
 
 
 def test_batch_normalizations_stay(run: Any) -> None:

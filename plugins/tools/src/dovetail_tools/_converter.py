@@ -123,6 +123,8 @@ def read_options(
     _attempt(quantization.check_values, problems)
     artefact = _attempt(lambda: read_artefact(further.artefact), problems)
     request = request or InterfaceRequest()
+    if not texts.others["out_names"]:
+        texts = replace(texts, others={**texts.others, "out_names": request.out_names})
     options, shapes = frontend_options(source, input_format, texts, request.shapes, problems)
     style = further.graph["op_style"]
     if style not in (None, *OP_STYLES):

@@ -40,6 +40,9 @@ GRAPH = OptionGroup(
             "Give convolutions without a bias one of zeros, as the SDK's converters do.",
             "--zero-biases",
         ),
+        "remove_unused_inputs": _flag(
+            "Remove inputs that no output depends on.", "--remove-unused-inputs"
+        ),
         "op_style": Annotated[
             str | None,
             typer.Option(
@@ -70,4 +73,6 @@ def changed_passes(passes: str, graph: Mapping[str, Any], *, optimize: bool) -> 
         changes.append("+narrow-types")
     if graph["zero_biases"]:
         changes.append("+zero-biases")
+    if graph["remove_unused_inputs"]:
+        changes.append("+unused-inputs")
     return ",".join(changes)

@@ -24,15 +24,18 @@ def _file(text: str, spelling: str) -> Any:
 _VALUES: dict[str, Any] = {
     "input_layout": _text(
         "NAME LAYOUT",
-        f"Layout of an input in the model, {_LAYOUTS}.",
+        f"Layout of an input or output in the model, {_LAYOUTS}.",
         "-l",
         "--input-layout",
         "--source-model-input-layout",
+        "--source-model-output-layout",
     ),
     "desired_input_layout": _text(
         "NAME LAYOUT",
-        "Wanted layout of an input, with the same letters; --input-layout gives the model's.",
+        "Wanted layout of an input or output, with the same letters; --input-layout gives the "
+        "model's, by default the one in which channels are second, unless its ops show another.",
         "--desired-input-layout",
+        "--desired-output-layout",
     ),
     "input_dtype": _text(
         "NAME TYPE",

@@ -3,7 +3,7 @@
 from dovetail_opset.passes._integers import integers_in
 from dovetail_opset.passes.cast_last import CastLast
 from dovetail_opset.passes.channels_last import ChannelsLast
-from dovetail_opset.passes.dead_code import DeadCode
+from dovetail_opset.passes.dead_code import DeadCode, UnusedInputs
 from dovetail_opset.passes.drop_nan_tests import DropNanTests
 from dovetail_opset.passes.fold_batchnorm import FoldBatchnorm
 from dovetail_opset.passes.fold_constants import FoldConstants
@@ -42,6 +42,7 @@ INTERFACE = Interface()
 MERGE_CONVOLUTIONS = MergeConvolutions()
 NARROW_TYPES = NarrowTypes(cast_inputs=True)
 VARIANT_OPS = VariantOps()
+UNUSED_INPUTS = UnusedInputs()
 ZERO_BIASES = ZeroBiases()
 CONVERT_DEFAULT = Pipeline(
     "convert.default",
@@ -103,6 +104,7 @@ __all__ = [
     "MERGE_CONVOLUTIONS",
     "NARROWER",
     "NARROW_TYPES",
+    "UNUSED_INPUTS",
     "VARIANT_OPS",
     "ZERO_BIASES",
     "CastLast",
@@ -140,6 +142,7 @@ __all__ = [
     "SliceGathers",
     "TensorForm",
     "ThirdPartyPass",
+    "UnusedInputs",
     "VariantOps",
     "WriteOut",
     "ZeroBiases",

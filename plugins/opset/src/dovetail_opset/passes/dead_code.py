@@ -32,3 +32,20 @@ class DeadCode:
                 graph.remove_tensor(tensor)
                 changed = True
         return changed
+
+
+@dataclass(frozen=True, slots=True)
+class UnusedInputs:
+    """Remove inputs that no node uses. It runs on request only."""
+
+    name: str = "unused-inputs"
+    phase: str = "late"
+    after: str | None = None
+    on_request: bool = True
+
+    def run(self, graph: Graph) -> bool:
+        """Rewrite the graph in place; return whether it changed anything."""
+        found = [tensor for tensor in graph.unused() if tensor.kind is TensorKind.APP_WRITE]
+        for tensor in found:
+            graph.remove_tensor(tensor)
+        return bool(found)

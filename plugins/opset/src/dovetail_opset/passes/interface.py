@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dovetail.errors import ConfigError, Problem, suggest_name
@@ -36,6 +36,9 @@ _FIXED = {
 # Layouts with the same letters are those that can be exchanged.
 LAYOUTS = ("NCDHW", "NDHWC", "NCHW", "NHWC", "NFC", "NCF", "NTF", "TNF", "NF", "NC", "F")
 _IMAGES = ("NCHW", "NHWC")
+# Layouts of a model whose ops show no other: that of the same letters in which channels are second.
+_SECOND = {"NDHWC": "NCDHW", "NHWC": "NCHW", "NFC": "NCF"}
+_LAST = {second: last for last, second in _SECOND.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,8 @@ class TensorForm:
 
     Attributes:
         name: The tensor.
-        layout: The model's layout and the wanted one, such as `("NCHW", "NHWC")`.
+        layout: The model's layout and the wanted one, such as `("NCHW", "NHWC")`. The model's may
+            be empty: then it is channels-last if ops show that, else channels are second.
         dtype: A name of `TYPES`; None for the model's type. Where the model's tensor is
             fixed-point, an 8- or 16-bit integer type is one of stored values with the same range.
         scale: Scale of fixed-point values, with an 8- or 16-bit integer type.
@@ -66,6 +70,14 @@ class TensorForm:
     model_layout: str | None = None
     is_stored: bool = False
     keeps_layout: bool = False
+
+    def located(self, graph: Graph) -> TensorForm:
+        """Return the form with the model's layout, where only the wanted one is given."""
+        own, wanted = self.layout or ("", "")
+        if own or not wanted or self.name not in graph.tensors:
+            return self
+        found = _LAST if is_channels_last(graph, graph.tensors[self.name]) else _SECOND
+        return replace(self, layout=(found.get(wanted, wanted), wanted))
 
     def faults(self, graph: Graph) -> Iterator[str]:
         """Yield why the tensor of a graph cannot have this form."""
@@ -173,11 +185,12 @@ class Interface:
         Raises:
             ConfigError: Tensors are unknown, or cannot have the form; lists all (USAGE).
         """
-        self._check(graph)
+        forms = [form.located(graph) for form in self.tensors]
+        self._check(graph, forms)
         inputs, outputs = ([t.name for t in side] for side in (graph.inputs, graph.outputs))
         changed = False
         ranks = image_ranks(graph) if self.channels_last else frozenset()
-        for form in (*self._with_layouts(graph, ranks), *self._others(graph, ranks)):
+        for form in (*self._with_layouts(graph, forms, ranks), *self._others(graph, ranks)):
             tensor = graph.tensors[form.name]
             if tensor.kind is TensorKind.APP_WRITE:
                 changed |= _change_input(graph, tensor, form)
@@ -187,9 +200,11 @@ class Interface:
             graph.reorder_interface(inputs, outputs)
         return changed
 
-    def _with_layouts(self, graph: Graph, ranks: Collection[int]) -> Iterator[TensorForm]:
+    def _with_layouts(
+        self, graph: Graph, forms: Sequence[TensorForm], ranks: Collection[int]
+    ) -> Iterator[TensorForm]:
         """Yield the given forms, with layouts and types where none are given."""
-        for form in self.tensors:
+        for form in forms:
             tensor = graph.tensors[form.name]
             layout, dtype = form.layout, form.dtype
             if layout is None and form.colors is None:
@@ -220,15 +235,15 @@ class Interface:
             return None
         return None if is_channels_last(graph, tensor) else layout
 
-    def _check(self, graph: Graph) -> None:
+    def _check(self, graph: Graph, forms: Sequence[TensorForm]) -> None:
         known = [t.name for t in (*graph.inputs, *graph.outputs)]
         problems = [
             Problem(f"the graph has no input or output '{name}'", hint=suggest_name(name, known))
             for name in dict.fromkeys((*self.preserved, *self.preserved_types))
             if name not in known
         ]
-        names = [form.name for form in self.tensors]
-        for form in self.tensors:
+        names = [form.name for form in forms]
+        for form in forms:
             where = f"input or output '{form.name}'"
             if form.name not in known:
                 text = f"the graph has no input or output '{form.name}'"

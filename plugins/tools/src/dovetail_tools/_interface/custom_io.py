@@ -10,7 +10,7 @@ import msgspec
 from dovetail.errors import ConfigError, Problem
 from dovetail.files.config_text import read_yaml_data
 from dovetail.typed import convert
-from dovetail_tools._interface.form import Form
+from dovetail_tools._interface.form import Form, TypeName
 
 
 class Layout(msgspec.Struct, rename="pascal", kw_only=True):
@@ -33,9 +33,7 @@ class Entry(msgspec.Struct, kw_only=True):
 
     name: Annotated[str, msgspec.Meta(min_length=1)] = msgspec.field(name="IOName")
     layout: Layout | None = msgspec.field(default=None, name="Layout")
-    datatype: Literal["float32", "float16", "uint8", "int8"] | None = msgspec.field(
-        default=None, name="Datatype"
-    )
+    datatype: TypeName | None = msgspec.field(default=None, name="Datatype")
     quant_param: QuantParam | None = msgspec.field(default=None, name="QuantParam")
 
 

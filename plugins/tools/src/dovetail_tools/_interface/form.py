@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 LAYOUTS = ("NCDHW", "NDHWC", "NCHW", "NHWC", "NFC", "NCF", "NTF", "TNF", "NF", "NC", "F")
 NONTRIVIAL = "NONTRIVIAL"
-STORED = ("int8", "uint8")  # types that need a scale if the model is not quantized
+_TIMES = ("NTF", "TNF")  # layouts that nothing in a model shows
+TypeName = Literal[
+    "float32", "float16", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "bool"
+]
+STORED = (
+    "int8",
+    "uint8",
+    "int16",
+    "uint16",
+)  # types that need a scale if the model is not quantized
 
 
 @dataclass(slots=True)
@@ -39,15 +48,15 @@ class Form:
         for layout in (self.model_layout, self.layout):
             if layout not in (None, NONTRIVIAL, *LAYOUTS):
                 yield f"unsupported layout '{layout}'; expected one of {', '.join(LAYOUTS)}"
-        wanted = self.layout not in (None, NONTRIVIAL)
-        if wanted and self.model_layout is None:
+        if self.layout in _TIMES and self.model_layout is None:
             yield (
                 f"the layout {self.layout} is requested, but the model's layout is not given; give "
                 "it by --input-layout, or in the file, as Layout under `Src Model Parameters` or "
                 "as Model under `Layout`"
             )
         if self.scale is not None and self.dtype not in STORED:
-            yield f"a scale is given for the type {self.dtype}; expected int8 or uint8"
+            expected = ", ".join(STORED)
+            yield f"a scale is given for the type {self.dtype}; expected one of {expected}"
 
     def as_option(self, name: str, *, is_quantized: bool, keeps_layout: bool) -> dict[str, Any]:
         """Return the form for the pass `interface`.
@@ -58,8 +67,8 @@ class Form:
             keeps_layout: Whether the layout stays the model's unless another one is requested.
         """
         own, wanted = self.model_layout, self.layout
-        plain = None in (own, wanted) or NONTRIVIAL in (own, wanted)
-        layout = None if plain else (own, wanted)
+        plain = wanted is None or NONTRIVIAL in (own, wanted)
+        layout = None if plain else (own or "", wanted)
         if self.colors is not None and layout is None and own not in (None, NONTRIVIAL):
             layout = (own, own if keeps_layout else "NHWC")
         is_open = self.dtype in STORED and self.scale is None and not self.colors

@@ -51,6 +51,7 @@ class InterfaceRequest:
     Attributes:
         forms: Forms of tensors by name.
         shapes: Shapes of inputs by name, from a file.
+        out_names: Tensors at which a file cuts the model.
         preserved: Tensors that keep layouts and types.
         legacy: Whether images become channels-last.
         is_quantized: Whether the model is quantized.
@@ -58,6 +59,7 @@ class InterfaceRequest:
 
     forms: Mapping[str, Form] = field(default_factory=dict)
     shapes: Mapping[str, Shape] = field(default_factory=dict)
+    out_names: tuple[str, ...] = ()
     preserved: Preserved = field(default_factory=Preserved)
     legacy: bool = False
     is_quantized: bool = False
@@ -123,7 +125,8 @@ def read_interface(options: InterfaceOptions, *, is_quantized: bool = False) -> 
     problems: list[Problem] = []
     if options.custom_io is not None and options.io_config is not None:
         problems.append(Problem("--custom-io and --io-config are mutually exclusive"))
-    forms, shapes = _from_files(options, problems)
+    config = _from_files(options, problems)
+    forms = config.forms
     own = {name for name, form in forms.items() if form.model_layout is not None}
     for name, layout in by_name("--input-layout", options.layouts, problems).items():
         if name in own and options.custom_io is not None:
@@ -144,25 +147,24 @@ def read_interface(options: InterfaceOptions, *, is_quantized: bool = False) -> 
         problems += [Problem(fault, f"input or output '{name}'") for fault in form.faults()]
     if problems:
         raise ConfigError("invalid options", code="USAGE", problems=problems)
-    return InterfaceRequest(forms, shapes, preserved, options.legacy, is_quantized)
+    return InterfaceRequest(
+        forms, config.shapes, config.out_names, preserved, options.legacy, is_quantized
+    )
 
 
-def _from_files(
-    options: InterfaceOptions, problems: list[Problem]
-) -> tuple[dict[str, Form], dict[str, Shape]]:
-    forms: dict[str, Form] = {}
+def _from_files(options: InterfaceOptions, problems: list[Problem]) -> IoConfig:
+    """Return the content of the files; those of `--custom-io` have forms only."""
     config = IoConfig()
     try:
         if options.io_config is not None:
             config = read_io_config(options.io_config, problems)
-            forms |= config.forms
         if options.custom_io is not None:
-            forms |= read_custom_io(options.custom_io, problems)
+            config.forms |= read_custom_io(options.custom_io, problems)
     except ConfigError as error:
         # those of the form of a file have their path in it
         inside = [Problem(p.message, f"{error.where}: {p.where}", p.hint) for p in error.problems]
         problems += inside or [error.as_problem()]
-    return forms, config.shapes
+    return config
 
 
 def _set_kind(form: Form, kind: str, where: str, problems: list[Problem]) -> None:

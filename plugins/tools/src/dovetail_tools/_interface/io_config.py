@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 
@@ -13,9 +13,9 @@ from dovetail.errors import Problem
 from dovetail.files.config_text import read_yaml_data
 from dovetail.ir import Shape
 from dovetail.typed import convert
-from dovetail_tools._interface.form import Form
+from dovetail_tools._interface.form import Form, TypeName
 
-_TYPES = Literal["float32", "float16", "uint8", "int8"]
+_Sizes = str | int | list[int] | None
 
 
 class Source(msgspec.Struct, kw_only=True):
@@ -23,6 +23,7 @@ class Source(msgspec.Struct, kw_only=True):
 
     dtype: str | None = msgspec.field(default=None, name="DataType")
     layout: str | None = msgspec.field(default=None, name="Layout")
+    shape: _Sizes = msgspec.field(default=None, name="Shape")
 
 
 class Encoding(msgspec.Struct, rename="pascal", kw_only=True):
@@ -35,10 +36,11 @@ class Encoding(msgspec.Struct, rename="pascal", kw_only=True):
 class Desired(msgspec.Struct, kw_only=True):
     """A tensor as the application wants it."""
 
-    dtype: _TYPES | None = msgspec.field(default=None, name="DataType")
-    output_dtype: _TYPES | None = msgspec.field(default=None, name="DType")
+    dtype: TypeName | None = msgspec.field(default=None, name="DataType")
+    output_dtype: TypeName | None = msgspec.field(default=None, name="DType")
     layout: str | None = msgspec.field(default=None, name="Layout")
-    shape: str | int | list[int] | None = msgspec.field(default=None, name="Shape")
+    shape: _Sizes = msgspec.field(default=None, name="Shape")
+    optional: bool | None = msgspec.field(default=None, name="Optional")
     colors: str | None = msgspec.field(default=None, name="Color Conversion")
     encoding: Encoding | None = msgspec.field(default=None, name="QuantParams")
 
@@ -51,9 +53,17 @@ class Entry(msgspec.Struct, kw_only=True):
     desired: Desired | None = msgspec.field(default=None, name="Desired Model Parameters")
 
 
+class Part(msgspec.Struct, kw_only=True):
+    """An item of the ends of the graph."""
+
+    inputs: list[str | int] | None = msgspec.field(default=None, name="Input Tensors")
+    outputs: list[str | int] | None = msgspec.field(default=None, name="Output Tensors")
+
+
 class IoFile(msgspec.Struct, kw_only=True):
     """The file."""
 
+    graph: list[Part] | None = msgspec.field(default=None, name="Converted Graph")
     inputs: list[Entry] | None = msgspec.field(default=None, name="Input Tensor Configuration")
     outputs: list[Entry] | None = msgspec.field(default=None, name="Output Tensor Configuration")
 
@@ -65,10 +75,12 @@ class IoConfig:
     Attributes:
         forms: Forms of tensors by name.
         shapes: Shapes of inputs by name.
+        out_names: Tensors at which the model is cut; none to leave it whole.
     """
 
     forms: dict[str, Form] = field(default_factory=dict)
     shapes: dict[str, Shape] = field(default_factory=dict)
+    out_names: tuple[str, ...] = ()
 
 
 def read_io_config(path: Path, problems: list[Problem]) -> IoConfig:
@@ -83,7 +95,7 @@ def read_io_config(path: Path, problems: list[Problem]) -> IoConfig:
     """
     data: Any = read_yaml_data(path, texts=("Name",))
     found = convert({} if data is None else data, IoFile, where=str(path))
-    config = IoConfig()
+    config = IoConfig(out_names=_cut(found, path, problems))
     entries = [*_entries(found.inputs), *_entries(found.outputs)]
     for entry in entries:
         where = f"{path}: '{entry.name}'"
@@ -92,9 +104,8 @@ def read_io_config(path: Path, problems: list[Problem]) -> IoConfig:
         source, desired = entry.source or Source(), entry.desired or Desired()
         encoding = desired.encoding or Encoding()
         dtype = desired.dtype or desired.output_dtype
-        if dtype is not None and source.dtype is None:
-            text = "`Src Model Parameters` has no DataType; a wanted type requires it"
-            problems.append(Problem(text, where))
+        if desired.optional:
+            problems.append(Problem("optional inputs and outputs are not supported", where))
         colors = (desired.colors.lower(), "bgr") if desired.colors else None
         config.forms[entry.name] = Form(
             source.layout,
@@ -105,13 +116,24 @@ def read_io_config(path: Path, problems: list[Problem]) -> IoConfig:
             colors,
             stored_dtype=dtype,
         )
-        if desired.shape is not None:
+        for side, sizes in (("Desired", desired.shape), ("Src", source.shape)):
             try:
-                config.shapes[entry.name] = _shape(desired.shape)
+                config.shapes |= {} if sizes is None else {entry.name: _shape(sizes)}
             except ValueError:
-                text = f"expected sizes such as 1,3,224,224, got '{desired.shape}'"
-                problems.append(Problem(text, f"{where}: Desired Model Parameters: Shape"))
+                text = f"expected sizes such as 1,3,224,224, got '{sizes}'"
+                problems.append(Problem(text, f"{where}: {side} Model Parameters: Shape"))
     return config
+
+
+def _cut(found: IoFile, path: Path, problems: list[Problem]) -> tuple[str, ...]:
+    """Return the tensors at which the file cuts the model."""
+    parts = found.graph or ()
+    own = {entry.name for entry in _entries(found.inputs)}
+    others = [str(n) for part in parts for n in part.inputs or () if str(n) not in own]
+    if others:
+        text = f"a graph begins at the model's inputs, got {', '.join(others)}"
+        problems.append(Problem(text, f"{path}: Converted Graph: Input Tensors"))
+    return tuple(str(name) for part in parts for name in part.outputs or ())
 
 
 def _entries(entries: Iterable[Entry] | None) -> Iterable[Entry]:

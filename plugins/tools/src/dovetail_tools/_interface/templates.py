@@ -13,16 +13,16 @@ _CUSTOM_HEAD = """\
 # Inputs and outputs as the application wants them. Remove what is to stay as it is.
 #   IOName      name of an input or output of the model
 #   Layout      Model: its layout in the model; Custom: the wanted one, with the same letters
-#   Datatype    float32, float16, uint8 or int8
+#   Datatype    float32, float16, uint8, int8, uint16, int16 or another integer type
 #   QuantParam  Type: QNN_DEFINITION_DEFINED if Scale and Offset are given, else
 #               QNN_DEFINITION_UNDEFINED; a real value is (stored + Offset) * Scale
 """
 _CONFIG_HEAD = """\
 # Inputs and outputs as the application wants them. Every value is optional; the command line comes
-# before this file. A wanted type or layout requires that of the model, under Src Model Parameters.
-#   DataType          float32, float16, uint8 or int8
+# before this file. What the model has is under Src Model Parameters.
+#   DataType          float32, float16, uint8, int8, uint16, int16 or another integer type
 #   Color Conversion  BGR, RGB, RGBA, ARGB32, NV21 or NV12, of images with 3 channels in the model
-#   QuantParams       for uint8 and int8: a real value is (stored + Offset) * Scale
+#   QuantParams       for integers of 8 and 16 bits: a real value is (stored + Offset) * Scale
 """
 
 
