@@ -169,6 +169,36 @@ def output(name: str, graph: str = "") -> str:
         ("qnn-op-package-generator", "-p a.xml -cop", "", "-p a.xml"),
         ("qnn-context-binary-generator", "--verbose", "", "--log-level verbose"),
         ("qnn-onnx-converter", "-o a.cpp --version", "", "-o a.cpp --version"),
+        (
+            "qairt-converter",
+            "-i a.onnx -s x 1,3 -q o.json -oss --config io.yaml --target_backend HTP --onnx_summary"
+            " --export_format DLC_STRIP_QUANT --target_soc_model SM8650 --expand_lstm_op_structure",
+            "--lenient --strip-quant-nodes --zero-biases --narrow-types --cache-overrides "
+            + output("a.dlc"),
+            "-i a.onnx --input-dim x 1,3 --quantization-overrides o.json --no-simplification "
+            "--io-config io.yaml --target-backend htp --ignore-encodings",
+        ),
+        (
+            "qnn-onnx-converter",
+            "-i a.onnx -s batch 1 --backend GPU --validate_models --export_format cpp",
+            f"{ADDED} {output('a.cpp', 'a')}",
+            "-i a.onnx -s batch 1 --target-backend gpu",
+        ),
+        (
+            "qairt-quantizer",
+            "-i a.dlc -l l.txt -f -c q.yaml --target_backend htp:v75 --use_quantize_v2",
+            "--lenient --quantization-style sdk --output-dlc a.quantized.dlc --output-format dlc",
+            "-i a.dlc --input-list l.txt --float-fallback --config-file q.yaml --target-backend "
+            "htp:v75",
+        ),
+        # options may be cut, as long as only one of the tool's begins so
+        (
+            "qairt-converter",
+            "--input_net=a.onnx --out b.dlc --output b.dlc",
+            f"--lenient --strip-quant-nodes --zero-biases --narrow-types {output('b.dlc')}",
+            "--input-network=a.onnx --out b.dlc",
+        ),
+        ("qnn-net-run", "--mod a --output o --act", "", "--mod a --output-dir o --act"),
     ],
 )
 def test_arguments_become_those_of_the_command(
@@ -437,6 +467,26 @@ def test_a_network_with_ids_runs_on_an_htp(folder: Path) -> None:
     )
     y = np.fromfile(folder / "ids/Result_0/y.raw", "<f4").reshape(4, 3)
     np.testing.assert_array_equal(y, table[ids] * mask[:, np.newaxis].astype(np.float32))
+
+
+def test_types_of_some_inputs_and_outputs_are_preserved(folder: Path) -> None:
+    run("qairt-converter -i net.onnx -o kept.dlc", folder)
+    quantize = "qairt-quantizer -i kept.dlc -l first.txt -o kept8.dlc"
+    kinds = {"": "--", "--preserve_io_datatype": "xy", "--preserve_io_datatype x": "x"}
+    for option, real in kinds.items():
+        run(f"{quantize} {option}", folder)
+        (graph,) = dovetail.convert(folder / "kept8.dlc").graphs.values()
+        ends = (*graph.inputs, *graph.outputs)
+        assert {t.name for t in ends if t.dtype.is_float} == set(real) - {"-"}
+    assert "no input or output 'z'" in run(f"{quantize} --preserve_io_datatype x z", folder, 2)
+
+
+def test_options_without_effect_are_no_errors(folder: Path) -> None:
+    quantize = "qairt-quantizer --input_dlc some.dlc --input_list first.txt --output_dlc out.dlc"
+    run("qairt-converter -i net.onnx -o some.dlc", folder)
+    run(f"{quantize} --percentile_calibration_value 99.9 --pack_4_bit_weights", folder)
+    said = run(f"{quantize} --export_stripped_dlc", folder)
+    assert "note: --export-stripped-dlc has no effect: a DLC has only" in said
 
 
 def test_outputs_that_the_application_wants_quantized_stay(folder: Path) -> None:

@@ -11,6 +11,6 @@ artefact, 6 plugin missing or broken, 7 backend failure, 70 a bug; also 130 (int
 (the reader of the output closed the pipe).
 """
 
-from dovetail.cli._shell import main, option_names
+from dovetail.cli._shell import main, option_names, sdk_option_names
 
-__all__ = ["main", "option_names"]
+__all__ = ["main", "option_names", "sdk_option_names"]

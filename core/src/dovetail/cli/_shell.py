@@ -14,6 +14,7 @@ from dovetail.cli._help import help_text
 from dovetail.cli._options import (
     GLOBAL_OPTIONS,
     Globals,
+    dashed,
     declared_options,
     split_command,
     take_globals,
@@ -134,6 +135,15 @@ def option_names(command: str) -> frozenset[str]:
 
     app: Any = load(COMMANDS, command)
     return frozenset({*declared_options(get_command(app)), *GLOBAL_OPTIONS})
+
+
+def sdk_option_names(command: str) -> frozenset[str]:
+    """Return the options of the SDK's tools that a command represents, with dashes."""
+    from dovetail.cli._sdk_options import sdk_tools  # imported here: few calls read the data
+
+    return frozenset(
+        dashed(name) for tool in sdk_tools() if tool.command == command for name in tool.options
+    )
 
 
 def _find(name: str) -> tuple[str, Any]:

@@ -1,7 +1,8 @@
 """The tools of QNN as our commands, and the options that differ.
 
-An option that is not listed here is the command's own, in either spelling. Source: the public
-reference guide of the SDK, sections on its tools.
+An option that is not listed here is the command's own, in either spelling. Sources: the public
+reference guide of the SDK, sections on its tools, of 2.22 and of later releases; the options that a
+converter writes at the head of a `.cpp`, and options of public scripts.
 """
 
 from __future__ import annotations
@@ -23,8 +24,99 @@ _NATIVE_OUTPUTS = Option(
     ("--use-native-output-files",), why="the quantizer writes no outputs of the model"
 )
 
+# Names of backends in the SDK, whose options of the command are lower-case.
+_TARGET = Option(
+    ("--target-device", "--target-backend"),
+    ("--target-backend",),
+    takes_value=True,
+    values={
+        "hexagon": ("--target-backend", "htp"),
+        **{name: ("--target-backend", name.lower()) for name in ("CPU", "GPU", "HTP")},
+    },
+    always=True,
+)
+_SOC = Option(
+    ("--target-soc-model",),
+    takes_value=True,
+    why="types are those of an architecture, as in `--target_backend htp:v75`",
+)
+_CHECKS = "models are checked in any case"
+_FORMS = "forms of one network compute the same"
+_DUMPS = "`dovetail inspect` shows the model"
+# Options of newer releases that change no result here.
+_NEWER = (
+    _TARGET,
+    _SOC,
+    Option(("--preserve-onnx-output-order",), why="outputs have the model's order"),
+    Option(
+        (
+            "--disable-node-validation",
+            "--disable-qnn-op-config-validation",
+            "--onnx-validate-models",
+            "--validate-models",
+        ),
+        why=_CHECKS,
+    ),
+    Option(
+        (
+            "--dump-inferred-model",
+            "--dump-value-info",
+            "--enable-framework-trace",
+            "--onnx-summary",
+        ),
+        why=_DUMPS,
+    ),
+    Option(
+        (
+            "--adjust-nms-features-dims",
+            "--align-matmul-ranks",
+            "--defer-loading",
+            "--disable-defer-loading",
+            "--enable-match-gathernd",
+            "--enable-match-topk",
+            "--expand-gru-op-structure",
+            "--expand-lstm-op-structure",
+            "--expand-sparse-op-structure",
+            "--extract-color-transform",
+            "--force-prune-cast-ops",
+            "--handle-gather-negative-indices",
+            "--inject-cast-for-gather",
+            "--match-caffe-ssd-to-tf",
+            "--multi-time-steps-gru",
+            "--multi-time-steps-lstm",
+            "--onnx-defer-loading",
+            "--onnx-perform-sequence-construct-optimizer",
+            "--perform-axes-to-spatial-first-order",
+            "--preprocess-roi-pool-inputs",
+            "--squash-box-decoder",
+            "--unroll-gru-time-steps",
+            "--unroll-lstm-time-steps",
+            "--use-convert-quantization-nodes",
+        ),
+        why=_FORMS,
+    ),
+    Option(("--apply-masked-softmax", "--packed-max-seq"), takes_value=True, why=_FORMS),
+)
+# Those of the quantizer, which the older converters have, too.
+_NEWER_QUANTIZER = (
+    Option(
+        ("--calc-static-encodings", "--include-data-invariant-ops", "--use-quantize-v2"),
+        why="all tensors get encodings by one quantizer",
+    ),
+    Option(
+        ("--quantizer-log", "--quantizer-log-level"),
+        takes_value=True,
+        why="--report shows the reason of each encoding",
+    ),
+    Option(
+        ("--adjust-bias-encoding", "--enable-per-row-quantized-bias"),
+        why="a bias has one scale, for all its values; see --bias_bitwidth",
+    ),
+)
+
 _CONVERTER = (
     _DEBUG,
+    *_NEWER,
     Option(
         ("-p", "--package-name"),
         ("--package-name",),
@@ -33,20 +125,29 @@ _CONVERTER = (
         always=True,
     ),
     Option(
-        ("--target-device",),
-        takes_value=True,
-        values={
-            "hexagon": ("--target-backend", "htp"),
-            "cpu": ("--target-backend", "cpu"),
-            "gpu": ("--target-backend", "gpu"),
-        },
-        to=("--target-backend",),
-    ),
-    Option(
         ("--optimization-level",), takes_value=True, why="all passes run; see --no-simplification"
     ),
 )
-_LEGACY = (*_CONVERTER, _NATIVE_OUTPUTS)
+_LEGACY = (
+    *_CONVERTER,
+    *_NEWER_QUANTIZER,
+    _NATIVE_OUTPUTS,
+    Option(("--backend",), _TARGET.to, takes_value=True, values=_TARGET.values),
+    Option(("--export-format",), takes_value=True, values={"cpp": ()}),
+)
+_QAIRT = (
+    *_CONVERTER,
+    Option(("-s",), ("--input-dim",), always=True),
+    Option(("-q",), ("--quantization-overrides",)),
+    Option(("-oss",), ("--no-simplification",)),
+    Option(("--config",), ("--io-config",)),
+    Option(("--dump-config-template",), ("--dump-io-config-template",)),
+    Option(
+        ("--export-format",),
+        takes_value=True,
+        values={"DLC_DEFAULT": (), "DLC_STRIP_QUANT": ("--ignore-encodings",)},
+    ),
+)
 _LEGACY_DEFAULTS: tuple[Tokens, ...] = (
     ("--legacy-io-layout",),
     ("--op-style", "2.27"),
@@ -119,7 +220,7 @@ TOOLS: Mapping[str, Tool] = {
     "qnn-pytorch-converter": _legacy("pytorch", _RELAY),
     "qairt-converter": Tool(
         "convert",
-        _CONVERTER,
+        _QAIRT,
         (("--lenient",), ("--strip-quant-nodes",), ("--zero-biases",), ("--narrow-types",)),
         _CACHED,
         frontends={
@@ -133,7 +234,17 @@ TOOLS: Mapping[str, Tool] = {
     ),
     "qairt-quantizer": Tool(
         "quantize",
-        (_DEBUG, _NATIVE_OUTPUTS),
+        (
+            _DEBUG,
+            _TARGET,
+            _SOC,
+            *_NEWER_QUANTIZER,
+            _NATIVE_OUTPUTS,
+            Option(("-l",), ("--input-list",)),
+            Option(("-f",), ("--float-fallback",)),
+            Option(("-c", "--config"), ("--config-file",)),
+            Option(("--export-stripped-dlc",), why="a DLC has only what its graphs need"),
+        ),
         (("--lenient",), _STYLE),
         output=OutputFile(
             "--output-dlc",

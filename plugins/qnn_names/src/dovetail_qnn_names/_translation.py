@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from dovetail.cli import option_names
+from dovetail.cli import option_names, sdk_option_names
 from dovetail.cli.output import current_output, write
 from dovetail.errors import ConfigError, PluginError
 from dovetail.plugins import load, names
@@ -31,7 +31,7 @@ def translated(tool: Tool, args: Sequence[str]) -> list[str]:
             those it can have (USAGE).
     """
     declared = option_names(tool.command)
-    tokens = list(_replaced(tool.options, args, declared))
+    tokens = list(_replaced(tool.options, _in_full(tool, args, declared), declared))
     if set(_HELP) & set(tokens):
         write(sys.stdout, help_text(tool, declared))
         return [tool.command, *tokens]
@@ -71,8 +71,22 @@ def _is_met(implied: Implied, tokens: Sequence[str]) -> bool:
     return False
 
 
+def _in_full(tool: Tool, args: Sequence[str], declared: Collection[str]) -> Iterator[str]:
+    """Yield the arguments, with options in full that begin like one of the tool's alone."""
+    own = {name for option in tool.options for name in option.names}
+    for token in args:
+        name, equals, value = token.partition("=")
+        name = _name(name)
+        if name.startswith("--") and not (name in own or name in declared):
+            known = own | sdk_option_names(tool.command)
+            found = [each for each in known if each.startswith(name)]
+            yield f"{found[0]}{equals}{value}" if len(found) == 1 else token
+        else:
+            yield token
+
+
 def _replaced(
-    options: Sequence[Option], args: Sequence[str], declared: Collection[str]
+    options: Sequence[Option], args: Iterable[str], declared: Collection[str]
 ) -> Iterator[str]:
     table = {n: o for o in options for n in o.names if o.always or n not in declared}
     rest = list(args)

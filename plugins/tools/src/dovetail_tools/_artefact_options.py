@@ -16,6 +16,7 @@ ARTEFACT = OptionGroup(
             str | None,
             typer.Option(
                 "--model-version",
+                "--set-model-version",
                 metavar="TEXT",
                 help="Version of the model, up to 64 ASCII characters; stored in the file.",
             ),

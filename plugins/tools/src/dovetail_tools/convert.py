@@ -65,6 +65,7 @@ def convert(
             "-d",
             "--input-dim",
             "--desired-input-shape",
+            "--source-model-input-shape",
             metavar="NAME DIMS",
             help="Shape of an input, for example `data 1,224,224,3`; may be repeated. Of several "
             "shapes of one input there is a graph each.",
@@ -94,6 +95,7 @@ def convert(
             "-b",
             "--batch",
             "--onnx-batch",
+            "--onnx-override-batch",
             metavar="N",
             help="First dimension of every input that --input-dim does not name; a later one "
             "if the batch is there by its name, as in (2, batch, 128).",
@@ -138,6 +140,7 @@ def convert(
             "-n",
             "--no-simplification",
             "--onnx-no-simplification",
+            "--onnx-skip-simplification",
             help="Run no passes but those that --passes adds: the graph has the nodes that "
             "the frontend reads.",
         ),

@@ -19,6 +19,7 @@ def model_lib_generator(
         typer.Option(
             "-c",
             "--model",
+            "--cpp",
             metavar="FILE",
             help="The model: the .cpp of a converter, a .dvt, or another file that can be "
             "converted.",
@@ -29,6 +30,7 @@ def model_lib_generator(
         typer.Option(
             "-b",
             "--weights",
+            "--bin",
             metavar="FILE",
             help="The .bin with the weights of a .cpp; by default the one next to it.",
         ),
