@@ -71,6 +71,19 @@ def test_the_dvt_goes_beside_the_model(run: Any, steps: str) -> None:
     assert name == "steps"
 
 
+def test_missing_folders_are_created_for_what_can_be_written(
+    run: Any, steps: str, entries: Any
+) -> None:
+    shape = ("-d", "x", "1,4")
+    before = entries()
+    refused = run("convert", "-i", steps, *shape, "--overwrite-model-prefix", "-o", "a/b/c.dvt")
+    assert refused.code != 0
+    assert entries() == before
+    assert run("convert", "-i", steps, *shape, "-o", "a/b/steps.dvt").code == 0
+    assert run("quantize", "a/b/steps.dvt", "--float-fallback", "-o", "c/d.dvt").code == 0
+    assert Path("c/d.dvt").is_file()
+
+
 def test_what_is_converted_runs(run: Any, raw: Any, listing: Any, result: Any, steps: str) -> None:
     assert run("convert", "-i", steps, "-s", "width", "4", "-o", "out.dvt").code == 0
     x = raw("a.raw", [-1.0, 2.0, -3.0, 4.0])
@@ -373,7 +386,7 @@ def test_dry_run_shows_unused_inputs(run: Any) -> None:
         (["-d", "x", "1,4", "-o", "model.xyz"], 2, "--output-path model.dvt"),
         (["-d", "x", "1,4", "-o", "a.onnx", "--output-format", "onxn"], 6, "not installed"),
         (["-d", "x", "1,4", "-o", "a.dvt", "--output-format", "onnx"], 2, "a.onnx"),
-        (["-d", "x", "1,4", "-o", "none/model.dvt"], 3, "No such file or directory"),
+        (["-d", "x", "1,4", "-o", "steps.onnx/a/model.dvt"], 3, "Not a directory"),
         (["-d", "x", "1,4", "-o", "folder.dvt"], 3, "Is a directory"),
         (["-d", "x", "1,4", "--copyright-file", "c.txt"], 3, "c.txt"),
         (["-d", "x", "1,4", "--package-nam", "c"], 2, "package-nam"),

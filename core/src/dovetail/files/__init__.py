@@ -15,7 +15,13 @@ from dovetail.files._paths import (
 )
 from dovetail.files._reading import open_regular, read_limited, read_start
 from dovetail.files._reads import FileState, note_read, recorded_reads
-from dovetail.files._writing import Staging, atomic_write, recorded_writes, staged_folder
+from dovetail.files._writing import (
+    Staging,
+    atomic_write,
+    created_folder,
+    recorded_writes,
+    staged_folder,
+)
 
 __all__ = [
     "CachedFile",
@@ -27,6 +33,7 @@ __all__ = [
     "atomic_write",
     "check_suffix",
     "contained",
+    "created_folder",
     "identifier",
     "note_read",
     "open_regular",

@@ -205,6 +205,24 @@ def staged_folder(folder: Path) -> Iterator[Staging]:
         _remove_empty([*created, *staging.created])
 
 
+@contextmanager
+def created_folder(folder: Path) -> Iterator[None]:
+    """Create a folder and its parents; remove those again if the block raises and they are empty.
+
+    Raises:
+        ContainerError: The folder cannot be created.
+    """
+    try:
+        created = _create_folders(folder)
+    except OSError as error:
+        raise unwritable(folder, error) from error
+    try:
+        yield
+    except BaseException:
+        _remove_empty(created)
+        raise
+
+
 def _create_folders(path: Path) -> list[Path]:
     """Create a folder and its parents; return the folders created."""
     missing: list[Path] = []

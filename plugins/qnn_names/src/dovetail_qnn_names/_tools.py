@@ -87,6 +87,7 @@ _NEWER = (
             "--onnx-defer-loading",
             "--onnx-perform-sequence-construct-optimizer",
             "--perform-axes-to-spatial-first-order",
+            "--perform-layout-transformation",
             "--preprocess-roi-pool-inputs",
             "--squash-box-decoder",
             "--unroll-gru-time-steps",

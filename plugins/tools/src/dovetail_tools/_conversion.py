@@ -234,9 +234,9 @@ def target_file(source: Path, output: Path | None, output_format: str | None) ->
     target = output or with_suffix(source, SUFFIX) or source
     file = model_file(target, source, output_format, "--output-path")
     # reported now instead of after a long conversion
-    if not target.parent.is_dir():
-        code = errno.ENOTDIR if target.parent.exists() else errno.ENOENT
-        raise unwritable(target, OSError(code, os.strerror(code)))
+    above = next(parent for parent in target.parents if os.path.lexists(parent))
+    if not above.is_dir():
+        raise unwritable(target, OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)))
     if target.is_dir():
         raise unwritable(target, OSError(errno.EISDIR, os.strerror(errno.EISDIR)))
     return file
