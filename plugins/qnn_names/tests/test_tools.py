@@ -191,6 +191,13 @@ def output(name: str, graph: str = "") -> str:
             "-i a.dlc --input-list l.txt --float-fallback --config-file q.yaml --target-backend "
             "htp:v75",
         ),
+        (
+            "qnn-context-binary-generator",
+            "--htp_socs sm8750 --vtcm_override=4 --save_backend_op_mapping --dlc_path a.dlc",
+            "",
+            "--dlc_path a.dlc",
+        ),
+        ("qnn-net-run", "--device_options device_id:0 --mo a", "", "--mo a"),
         # options may be cut, as long as only one of the tool's begins so
         (
             "qairt-converter",

@@ -204,6 +204,16 @@ def test_the_profile_log(three: list[Any], run: Any, level: str) -> None:
     assert sum(e["cat"] == "execute_preprocess" for e in trace if e["ph"] == "X") == 5
 
 
+def test_a_trace_is_next_to_the_results_as_on_a_device(three: list[Any], run: Any) -> None:
+    given = ("--profiling-level", "detailed", "--profiling-option", "optrace")
+    assert net_run(run, *given, "--output-dir", "out", "--perf-profile", "BURST").code == 0
+    events = json.loads(Path("out/chrometrace.json").read_text())["traceEvents"]
+    assert {"execute", "node"} <= {event.get("cat") for event in events}
+    done = net_run(run, "--profiling-level", "basic", "--profiling-option", "optrace")
+    assert done.code == 2
+    assert "optrace requires --profiling-level detailed" in done.error["message"]
+
+
 def test_a_chrome_trace_needs_a_profile(three: list[Any], run: Any) -> None:
     done = net_run(run, "--chrome-trace", "trace.json")
     assert done.code == 2

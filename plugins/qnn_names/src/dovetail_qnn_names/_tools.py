@@ -40,6 +40,7 @@ _SOC = Option(
     takes_value=True,
     why="types are those of an architecture, as in `--target_backend htp:v75`",
 )
+_DEVICE = "`devices` in the file of --config_file describes the device"
 _CHECKS = "models are checked in any case"
 _FORMS = "forms of one network compute the same"
 _DUMPS = "`dovetail inspect` shows the model"
@@ -282,6 +283,17 @@ TOOLS: Mapping[str, Tool] = {
                 takes_value=True,
                 why="the key `O` of the HTP's config is the level of a graph",
             ),
+            Option(("--device-options",), takes_value=True, why=_DEVICE),
+            Option(("--htp-socs", "--soc-model"), takes_value=True, why=_DEVICE),
+            Option(
+                ("--vtcm-override",),
+                takes_value=True,
+                why="the key `vtcm_mb` of the HTP's config is the size for a graph",
+            ),
+            Option(("--data-format-config",), takes_value=True, why="tensors are dense in memory"),
+            Option(
+                ("--save-backend-op-mapping",), why="a graph runs the nodes that the model shows"
+            ),
         ),
     ),
     "qnn-architecture-checker": Tool("architecture-checker"),
@@ -294,6 +306,7 @@ TOOLS: Mapping[str, Tool] = {
                 takes_value=True,
                 values={"float": (), "native": ("--use-native-input-files",)},
             ),
+            Option(("--device-options",), takes_value=True, why=_DEVICE),
         ),
         superseded={"--model": "--retrieve-context"},
     ),

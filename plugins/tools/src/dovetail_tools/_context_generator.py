@@ -39,10 +39,10 @@ from dovetail_tools._option_values import (
 from dovetail_tools._preparation import prepare_models
 from dovetail_tools._profiling import write_chrome_trace
 from dovetail_tools._run_log import RunLog
+from dovetail_tools._shared_options import TRACE, TRACED, check_traced
 from dovetail_tools._timings import Timings
 
 _SUFFIX = ".bin"
-_TRACE = "chrometrace.json"
 _EXCLUSIVE = (
     Rule(
         "enable_intermediate_outputs",
@@ -51,7 +51,7 @@ _EXCLUSIVE = (
     ),
 )
 _REQUIRED = (
-    Rule("profiling_option", "profiling_level", "pass --profiling-level detailed"),
+    TRACED,
     Rule("adapter_weight_config", "binary_file", "sections belong to a context binary"),
 )
 
@@ -129,9 +129,7 @@ def request_of(params: Mapping[str, Any]) -> GeneratorRequest:
     faults = OptionFaults(params)
     faults.check_exclusive(_EXCLUSIVE)
     faults.check_required(_REQUIRED)
-    level, trace = params["profiling_level"], params["profiling_option"]
-    if trace is not None and level is not None and level != Profiling.DETAILED:
-        faults.add(f"--profiling-option {trace} requires --profiling-level detailed")
+    check_traced(params, faults)
     if params["model"] is None and params["dlc_path"] is None:
         faults.add("missing option --model or --dlc-path")
     models, input_format = model_options(params, faults)
@@ -143,6 +141,7 @@ def request_of(params: Mapping[str, Any]) -> GeneratorRequest:
     if binary is not None and binary == own:
         faults.add(f"--binary-file and --backend-binary have the same name '{binary}'")
     faults.raise_all()
+    level = params["profiling_level"]
     memory_type, config_file = params["input_output_tensor_mem_type"], params["config_file"]
     adapters = params["adapter_weight_config"]
     return GeneratorRequest(
@@ -157,7 +156,7 @@ def request_of(params: Mapping[str, Any]) -> GeneratorRequest:
         memory_type=None if memory_type is None else MemoryType[memory_type.upper()],
         adapter_config=None if adapters is None else Path(adapters),
         profiling=None if level is None else Profiling(level),
-        has_trace=trace is not None,
+        has_trace=params["profiling_option"] is not None,
         config_file=None if config_file is None else Path(config_file),
         op_packages=packages,
         backend_options=options,
@@ -200,8 +199,8 @@ def generate(request: GeneratorRequest) -> Generated:
                 binaries = _write(request, made, folder)
                 logs = [] if request.profiling is None else [_profiling.NAME]
                 if request.has_trace:
-                    write_chrome_trace(folder / _profiling.NAME, folder / _TRACE)
-                    logs.append(_TRACE)
+                    write_chrome_trace(folder / _profiling.NAME, folder / TRACE)
+                    logs.append(TRACE)
                 _move(logs, staging, request.output_dir)
                 files = _move(binaries, staging, request.output_dir)
         return Generated(backend.name, files, timings, _sharing(request, graphs))

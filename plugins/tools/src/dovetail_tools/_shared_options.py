@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import enum
 import logging
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from dovetail_tools._option_faults import OptionFaults, Rule
+
 _LOG = logging.getLogger("dovetail.tools")
+_DETAILED = "detailed"
+TRACE = "chrometrace.json"
+
+
+class Trace(enum.StrEnum):
+    """Values of `--profiling-option`."""
+
+    OPTRACE = "optrace"
+
 
 BackendName = Annotated[
     str | None,
@@ -42,6 +55,14 @@ DlcPath = Annotated[
         help="DLC files, instead of --model or with --model libQnnModelDlc.so.",
     ),
 ]
+ProfilingOption = Annotated[
+    Trace | None,
+    typer.Option(
+        help=f"With optrace, also write the profile as {TRACE}, for Perfetto and "
+        f"chrome://tracing; requires --profiling-level {_DETAILED}."
+    ),
+]
+TRACED = Rule("profiling_option", "profiling_level", f"pass --profiling-level {_DETAILED}")
 ModelPrefix = Annotated[
     str | None,
     typer.Option(
@@ -50,6 +71,13 @@ ModelPrefix = Annotated[
         "nothing.",
     ),
 ]
+
+
+def check_traced(params: Mapping[str, Any], faults: OptionFaults) -> None:
+    """Record a fault if a trace is requested of a profile without its events."""
+    level, trace = params["profiling_level"], params["profiling_option"]
+    if trace is not None and level not in (None, _DETAILED):
+        faults.add(f"--profiling-option {trace} requires --profiling-level {_DETAILED}")
 
 
 def note_model_prefix(prefix: str | None) -> None:

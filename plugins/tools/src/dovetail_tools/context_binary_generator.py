@@ -18,6 +18,7 @@ from dovetail_tools._shared_options import (
     ModelFiles,
     ModelPrefix,
     PlatformOptions,
+    ProfilingOption,
     note_model_prefix,
 )
 
@@ -28,10 +29,6 @@ class _Level(enum.StrEnum):
     BASIC = "basic"
     DETAILED = "detailed"
     BACKEND = "backend"
-
-
-class _Option(enum.StrEnum):
-    OPTRACE = "optrace"
 
 
 class _MemoryType(enum.StrEnum):
@@ -104,13 +101,7 @@ def context_binary_generator(
             "backend measures in detail (detailed), or at a level of its own (backend)."
         ),
     ] = None,
-    profiling_option: Annotated[
-        _Option | None,
-        typer.Option(
-            help="With optrace, also write the profile as chrometrace.json, for Perfetto and "
-            "chrome://tracing; requires --profiling-level detailed."
-        ),
-    ] = None,
+    profiling_option: ProfilingOption = None,
     config_file: ConfigFile = None,
     op_packages: OpPackages = None,
     platform_options: PlatformOptions = None,

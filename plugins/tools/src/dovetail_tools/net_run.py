@@ -20,6 +20,7 @@ from dovetail_tools._shared_options import (
     ModelFiles,
     ModelPrefix,
     PlatformOptions,
+    ProfilingOption,
     note_model_prefix,
     note_without_effect,
 )
@@ -96,6 +97,7 @@ def net_run(
             "is a level of the backend's own.",
         ),
     ] = None,
+    profiling_option: ProfilingOption = None,
     chrome_trace: Annotated[
         Path | None,
         typer.Option(

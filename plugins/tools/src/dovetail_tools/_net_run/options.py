@@ -20,6 +20,7 @@ from dovetail_tools._option_values import (
     parse_set_outputs,
 )
 from dovetail_tools._pairs import split_values
+from dovetail_tools._shared_options import TRACE, TRACED, check_traced
 
 T = TypeVar("T")
 
@@ -36,6 +37,8 @@ PERF_PROFILES = (
     "extreme_power_saver",
     "system_settings",
 )
+# Newer releases have profiles for the decoders of language models.
+_DECODING = "llm_decode_"
 _OWN_OUTPUTS = "cached graphs have their own outputs only"
 _EXCLUSIVE = (
     Rule("retrieve_context", "model", "a context binary has its graphs"),
@@ -67,6 +70,7 @@ _EXCLUSIVE = (
         "output_data_type",
         "--output-data-type native_only is the same as the first",
     ),
+    Rule("profiling_option", "chrome_trace", f"the first writes {TRACE} to the output folder"),
     Rule(
         "max_input_cache_tensor_sets",
         "max_input_cache_size_mb",
@@ -79,6 +83,7 @@ _REQUIRED = (
     Rule("io_tensor_mem_handle_type", "shared_buffer"),
     Rule("validate_binary", "retrieve_context"),
     Rule("adapter_weight_config", "adapter", "name the adapter to apply"),
+    TRACED,
     Rule(
         "chrome_trace",
         "profiling_level",
@@ -105,6 +110,7 @@ def request_of(params: Mapping[str, Any]) -> Request:
     faults.check_required(_REQUIRED)
     if all(params[name] is None for name in ("model", "dlc_path", "retrieve_context")):
         faults.add("missing option --model, --dlc-path or --retrieve-context")
+    check_traced(params, faults)
     _check_values(params, faults)
     models, input_format = model_options(params, faults)
     lists = faults.value(parse_input_lists, params["input_list"]) or ()
@@ -123,7 +129,7 @@ def request_of(params: Mapping[str, Any]) -> Request:
         debug=params["debug"],
         set_outputs=outputs,
         profiling=_as(Profiling, params["profiling_level"]),
-        chrome_trace=_as(Path, params["chrome_trace"]),
+        chrome_trace=_trace_file(params),
         config_file=_as(Path, params["config_file"]),
         synchronous=params["synchronous"],
         num_inferences=params["num_inferences"],
@@ -165,9 +171,15 @@ def _check_values(params: Mapping[str, Any], faults: OptionFaults) -> None:
         where = "--graph-profiling-start-delay"
         faults.add("the delay must not be negative or NaN", where=where)
     profile = params["perf_profile"]
-    if profile is not None and profile not in PERF_PROFILES:
+    if profile is not None and profile.lower().removeprefix(_DECODING) not in PERF_PROFILES:
         hint = suggest_name(profile, PERF_PROFILES)
         faults.add(f"unknown performance profile '{profile}'", where="--perf-profile", hint=hint)
+
+
+def _trace_file(params: Mapping[str, Any]) -> Path | None:
+    if params["profiling_option"] is not None:
+        return Path(params["output_dir"], TRACE)
+    return _as(Path, params["chrome_trace"])
 
 
 def _output_data(params: Mapping[str, Any]) -> OutputData:
