@@ -3,6 +3,7 @@
 import itertools
 from copy import deepcopy
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -13,6 +14,8 @@ from dovetail.container import Model, Producer
 from dovetail.errors import ConfigError, UnsupportedOpError
 from dovetail.ir import DType, Graph, ScaleOffset, Spec, Tensor, TensorKind
 from dovetail.ops import checked_node
+from dovetail_htp.configs import HtpDevice
+from dovetail_htp.processors import HTP, processor
 from dovetail_htp.socs import find_soc
 from dovetail_numpy.integer import DEFINITIONS, Definitions
 from dovetail_numpy.integer.fixed import Requantization, definitions
@@ -210,6 +213,9 @@ def test_a_newer_architecture_takes_more() -> None:
         ({"soc_model": "SM8551"}, ["unknown SoC model 'SM8551'", "did you mean 'SM8550'?"]),
         ({"dsp_arch": "v70", "soc_model": -4}, ["architecture 'v70'", "unknown SoC model -4"]),
         ({"soc_model": 57, "soc_id": 43}, ["two SoCs"]),
+        ({"soc_model": 57, "htp_arch": "v73"}, ["v73 contradicts v75 of soc_model"]),
+        ({"soc_model": 999}, ["unknown SoC model 999"]),
+        ({"soc_model": "SM9999", "dsp_arch": "v81"}, ["unknown SoC model 'SM9999'"]),
     ],
 )
 def test_a_device_that_cannot_be_emulated(device, texts) -> None:
@@ -219,6 +225,13 @@ def test_a_device_that_cannot_be_emulated(device, texts) -> None:
             backend.create_context(made)
     for text in texts:
         assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["dsp_arch", "htp_arch"])
+def test_an_architecture_is_enough_for_a_newer_soc(key: str) -> None:
+    """Public files have numbers of chips that no table has yet."""
+    device = msgspec.convert({"soc_model": 999, key: "v81"}, HtpDevice)
+    assert str(processor(HTP, None, device)) == "htp v81"
 
 
 def test_a_name_tells_socs_with_one_id_apart() -> None:

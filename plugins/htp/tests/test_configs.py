@@ -128,7 +128,7 @@ def paths(data: object, prefix: str = "") -> set[str]:
 
 def test_the_table_has_every_key() -> None:
     given = paths(EVERY_KEY) | paths({"htp_config": TUTORIAL["htp_config"]})
-    others = {"devices[].cores", "gpu_config", "cpu_config"}
+    others = {"devices[].cores", "devices[].htp_arch", "gpu_config", "cpu_config"}
     assert {key for key, _ in keys_and_effects()} == given | others
 
 

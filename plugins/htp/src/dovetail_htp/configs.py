@@ -95,6 +95,7 @@ class HtpDevice(DeviceConfig, frozen=True):
     soc_model: Annotated[int | str, effect(_SOC)] = 0
     soc_id: Annotated[int | str, effect("the same, in older files")] = 0
     dsp_arch: Annotated[str | None, effect("selects the architecture, such as `v75`")] = None
+    htp_arch: Annotated[str | None, effect("the same, in public files")] = None
     vtcm_mb: Annotated[Megabytes, effect(f"{_VTCM} (not a key of the SDK)")] = 0
     device_id: Annotated[int, NO_EFFECT] = 0
     pd_session: Annotated[Literal["unsigned", "signed"], NO_EFFECT] = "unsigned"

@@ -81,7 +81,8 @@ def processor(family: Family, arch: str | None, device: HtpDevice) -> Processor:
         problems.append(_foreign(family, soc, own))
         own = None
     found = {"soc_model": own} if own else {}
-    for key, text in (("dsp_arch", device.dsp_arch), ("arch", arch)):
+    named = {"dsp_arch": device.dsp_arch, "htp_arch": device.htp_arch, "arch": arch}
+    for key, text in named.items():
         if text is None:
             continue
         number = _arch_of(text, family)
@@ -122,7 +123,9 @@ def _soc_of(device: HtpDevice, problems: list[Problem]) -> Soc | None:
             try:
                 found[key] = find_soc(model)
             except ValueError as error:
-                problems.append(Problem(str(error), key))
+                is_newer = isinstance(model, int) and model > 0
+                if not is_newer or not (device.dsp_arch or device.htp_arch):
+                    problems.append(Problem(str(error), key))
     if len({soc.id for soc in found.values()}) > 1:
         named = " and ".join(f"{key} {soc.name}" for key, soc in found.items())
         problems.append(Problem(f"two SoCs: {named}", "soc_id", "remove soc_id, the older key"))
