@@ -476,6 +476,22 @@ def test_a_network_with_ids_runs_on_an_htp(folder: Path) -> None:
     np.testing.assert_array_equal(y, table[ids] * mask[:, np.newaxis].astype(np.float32))
 
 
+def test_files_of_inner_tensors_have_the_names_in_the_json(folder: Path) -> None:
+    """Also those of layout changes, which are named after tensors of the user's model."""
+    run("qnn-onnx-converter -i net.onnx -o inner.cpp --preserve_io layout", folder)
+    tensors = json.loads((folder / "inner_net.json").read_text())["graph"]["tensors"]
+    assert "y_channels_last" in tensors
+    run("qnn-model-lib-generator -c inner.cpp -b inner.bin -t x86 -o inner", folder)
+    run(
+        "qnn-net-run --model inner/x86/libinner.so --backend libQnnCpu.so --input_list first.txt "
+        "--debug --output_dir inner",
+        folder,
+    )
+    files = {path.stem for path in (folder / "inner/Result_0").iterdir()}
+    assert "y_channels_last" in files
+    assert files <= tensors.keys()
+
+
 def test_types_of_some_inputs_and_outputs_are_preserved(folder: Path) -> None:
     run("qairt-converter -i net.onnx -o kept.dlc", folder)
     quantize = "qairt-quantizer -i kept.dlc -l first.txt -o kept8.dlc"

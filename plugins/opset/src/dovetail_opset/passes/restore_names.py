@@ -28,7 +28,7 @@ class RestoreNames:
     A node gets the name of the operator that it comes from; of several nodes, the last one that
     computes does. The others keep derived names, and the remaining transposes and reshapes are
     named after their outputs. Inputs and outputs of the graph are never renamed, nor is what has
-    its name in the user's model as QNN's converters write it, an identifier of C.
+    its name as QNN's converters write it, an identifier of C.
     """
 
     name: str = "restore-names"
@@ -53,7 +53,7 @@ def _tensor_names(graph: Graph) -> dict[Tensor, str]:
     for tensor in moved:
         stem = tensor.source if tensor.source not in taken else _other_form(tensor)
         found[tensor] = _free(stem, taken)
-    return {t: name for t, name in found.items() if name != t.name}
+    return {t: name for t, name in found.items() if t.name not in (name, identifier(name))}
 
 
 def _is_renamable(tensor: Tensor) -> bool:
@@ -92,7 +92,7 @@ def _node_names(graph: Graph, tensors: dict[Tensor, str]) -> dict[Node, str]:
             names[node] = _free(_arranging_name(node, tensors), taken)
         elif node.name in winners:
             names[node] = _free(f"{node.name}.{node.op_type}", taken)
-    return {node: name for node, name in names.items() if name != node.name}
+    return {n: name for n, name in names.items() if n.name not in (name, identifier(name))}
 
 
 def _is_in_c(node: Node) -> bool:
