@@ -216,6 +216,7 @@ def test_a_file_that_shrinks_is_told(
         (["%y mid"], {"y.raw", "mid.raw"}),
         (["#y_node", "%mid"], {"y.raw", "mid.raw"}),
         (["# y_node"], {"y.raw"}),
+        (["#mid y"], {"mid.raw", "y.raw"}),
     ],
 )
 def test_first_lines_choose_what_is_written(

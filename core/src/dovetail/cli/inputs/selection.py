@@ -27,10 +27,14 @@ def selected_tensors(graph: Graph, listed: InputList, problems: list[Problem]) -
         problems: A fault is added for each unknown node (`#`) or tensor (`%`).
     """
     nodes = outputs_by_node(graph)
+    spelled = spellings(nodes)
+    tensors = tensor_spellings(graph.tensors[name] for name in selectable(graph))
     found: list[str] = []
     for number, layer in listed.layers:
-        name = spellings(nodes).get(layer)
-        if name is None:
+        name = spelled.get(layer)
+        if name is None and layer in tensors:  # in lists for SNPE, layers are called like outputs
+            found.append(tensors[layer])
+        elif name is None:
             text, hint = f"node '{layer}' not found in the graph", suggest_name(layer, nodes)
             problems.append(Problem(text, listed.where(number), hint))
         else:
