@@ -504,6 +504,11 @@ def test_types_of_some_inputs_and_outputs_are_preserved(folder: Path) -> None:
     assert "no input or output 'z'" in run(f"{quantize} --preserve_io_datatype x z", folder, 2)
 
 
+def test_a_float_model_for_a_backend_is_no_failed_quantization(folder: Path) -> None:
+    said = run("qairt-converter -i net.onnx -o aimed.dlc --target_backend HTP", folder)
+    assert "float_fallback" not in said
+
+
 def test_options_without_effect_are_no_errors(folder: Path) -> None:
     quantize = "qairt-quantizer --input_dlc some.dlc --input_list first.txt --output_dlc out.dlc"
     run("qairt-converter -i net.onnx -o some.dlc", folder)

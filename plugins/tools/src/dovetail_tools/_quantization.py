@@ -118,7 +118,7 @@ class QuantizationRequest:
                 hint="give --input-list, --quantization-overrides, --float-fallback, "
                 "--keep-weights-quantized, --float-bitwidth 16 or --target-backend",
             )
-        _LOG.warning(text)
+        _LOG.warning("%s; pass them when you quantize it", text)
 
     def _check_stating(self) -> None:
         if "quantization_overrides" not in self.given:

@@ -237,7 +237,10 @@ def without_effect(plan: Plan, decisions: Mapping[Tensor, EncodingDecision]) -> 
             "use_dynamic_16_bit_weights had no effect: no node computes a weight of another from "
             "activations of 16 bits"
         )
-    if options.float_fallback and not any(d.encoding is not None for d in decisions.values()):
+    # a float graph for a backend needs none
+    is_used = plan.overrides.encodings or options.target_backend is None
+    fixed = any(d.encoding is not None for d in decisions.values())
+    if options.float_fallback and is_used and not fixed:
         why = (
             "no encoding matches a node" if plan.overrides.encodings else "no encodings were given"
         )
