@@ -93,6 +93,30 @@ def test_package_that_is_not_installed(folder: Path) -> None:
     assert "note:" not in done.stderr
 
 
+DEFINITION = """
+<OpDefCollection PackageName="my.ops" Domain="my.ops" Version="1.0"><OpDefList><OpDef>
+<Name>Times</Name>
+<Input><Name>x</Name><Mandatory>true</Mandatory><Datatype>QNN_DATATYPE_FLOAT_32</Datatype>
+<Shape><Rank>ND</Rank><Text>[m, n]</Text></Shape></Input>
+<Output><Name>y</Name><Mandatory>true</Mandatory><Datatype>QNN_DATATYPE_FLOAT_32</Datatype>
+<Shape><Rank>ND</Rank><Text>[m, n]</Text></Shape></Output>
+</OpDef></OpDefList></OpDefCollection>
+"""
+
+
+@pytest.mark.parametrize("option", ["-opl ops.py", "-opc ops.xml"])
+def test_the_library_of_a_model_with_ops_of_others(folder: Path, option: str) -> None:
+    """As from qnn-onnx-converter with a package, through its C++ to a run."""
+    (folder / "ops.xml").write_text(DEFINITION)
+    run(folder, "convert -i net.onnx -o net.cpp --op-packages ops.py")
+    make = "model-lib-generator -c net.cpp -t x86"
+    assert "--op-packages" in run(folder, make, code=4).stderr
+    run(folder, f"{make} {option}")
+    model = "--model lib/x86/libqnn_model.so --op-packages ops.py"
+    run(folder, f"net-run {model} --input-list list.txt")
+    assert result(folder) == [0, 3, 6, 9]
+
+
 def test_package_of_the_command_line_wins_over_the_installed_one(folder: Path, site: Path) -> None:
     option = "--op-packages ops.py:PACKAGE"
     for command in ("convert -i net.onnx", QUANTIZE, RUN):

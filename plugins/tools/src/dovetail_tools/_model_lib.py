@@ -11,6 +11,7 @@ from dovetail.api import load_model
 from dovetail.cli.output import current_output
 from dovetail.errors import ConfigError, Problem
 from dovetail.files import staged_folder, unwritable
+from dovetail.ops import OpRegistry
 from dovetail_tools._model_wheel import ModelWheel
 from dovetail_tools._weights_file import next_to_weights
 
@@ -73,8 +74,12 @@ class LibraryRequest:
         )
 
 
-def generate(request: LibraryRequest) -> None:
+def generate(request: LibraryRequest, ops: OpRegistry) -> None:
     """Write the wheel and the libraries, all or none, and print a line about them.
+
+    Args:
+        request: The library.
+        ops: The ops that the model may have.
 
     Raises:
         DovetailError: The options are invalid, the model cannot be loaded, or a file cannot be
@@ -86,7 +91,7 @@ def generate(request: LibraryRequest) -> None:
         next_to_weights(request.model, request.weights) as source,
         staged_folder(request.folder) as staging,
     ):
-        model = load_model(source, input_format=request.input_format)
+        model = load_model(source, ops, input_format=request.input_format)
         content = staging.new / "model.dvt"
         staging.new.mkdir(exist_ok=True)
         model.save(content)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dovetail.cli.input_format_option import InputFormat
+from dovetail.cli.op_package_option import OpPackages, split_list
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -60,6 +61,16 @@ def model_lib_generator(
     package_version: Annotated[
         str, typer.Option(metavar="X.Y.Z", help="Version of the wheel.")
     ] = "1.0",
+    op_packages: OpPackages = None,
+    op_package_config: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "-opc",
+            "--op-package-config",
+            metavar="XML [XML ...]",
+            help="QNN's definitions of ops without code, used like --op-packages.",
+        ),
+    ] = None,
     input_format: InputFormat = None,
 ) -> None:
     """Write a wheel that carries a model, and files with the names of compiled libraries.
@@ -69,6 +80,7 @@ def model_lib_generator(
     scripts that pass a library; it is data, and the same for all targets. Nothing is compiled.
     """
     # imported here: the help needs no numpy
+    from dovetail_tools._conversion import ops_with
     from dovetail_tools._model_lib import LibraryRequest, generate
 
     generate(
@@ -80,5 +92,6 @@ def model_lib_generator(
             output_dir,
             package_version,
             input_format,
-        )
+        ),
+        ops_with(split_list(op_packages, "--op-packages"), op_package_config or ()),
     )
