@@ -51,6 +51,26 @@ def test_float_files_and_native_files(
     assert result("y.raw").tolist() == expected
 
 
+@pytest.mark.parametrize(
+    ("dtype", "stored", "hint"),
+    [
+        (DType.INT_32, "<i8", "the size fits 64-bit integers: save them as INT_32"),
+        (DType.INT_64, "<i4", "without the native options; save integers as INT_64"),
+        (DType.FLOAT_16, "<f4", "read the file without the native options"),
+    ],
+)
+def test_integers_of_another_width_are_named(
+    negate: Any, run: Any, raw: Any, listing: Any, dtype: DType, stored: str, hint: str
+) -> None:
+    negate(dtype)
+    raw("a.raw", np.array([-2, 0, 3, 100], stored).view("u1"))
+    listing("a.raw")
+    done = net_run(run, "--use_native_input_files")
+    assert done.code == 3
+    (problem,) = done.error["problems"]
+    assert problem["hint"].endswith(hint)
+
+
 def test_float32_is_native_already(
     two_steps: str, run: Any, raw: Any, listing: Any, result: Any
 ) -> None:

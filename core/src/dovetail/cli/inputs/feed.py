@@ -125,16 +125,21 @@ def _guesses(size: int, form: RawFormat, parts: set[int]) -> Iterator[str]:
     """Yield hints on what a file of another size may contain."""
     sizes: Sequence[int] = [form.count // part for part in sorted(parts)]
     other = RawFormat(form.tensor, native=not form.native)
+    dtype, is_integer = form.tensor.dtype.name, form.item.kind in "iu"
     if size in [count * other.item.itemsize for count in sizes]:
         yield (
-            f"the size fits {form.tensor.dtype.name} values: use --use-native-input-files or "
+            f"the size fits {dtype} values: use --use-native-input-files or "
             f"--native-input-tensor-names {form.tensor.name}"
             if other.native
             else "the size fits float32 values: read the file without the native options"
+            + (f"; save integers as {dtype}" if is_integer else "")
         )
         return
-    if not form.native and size in [count * 8 for count in sizes]:
-        yield "the size fits float64 values: save them as float32"
+    if size in [count * 8 for count in sizes]:
+        if not form.native:
+            yield "the size fits float64 values: save them as float32"
+        elif is_integer:
+            yield f"the size fits 64-bit integers: save them as {dtype}"
 
 
 def _size(path: Path) -> int | str:
