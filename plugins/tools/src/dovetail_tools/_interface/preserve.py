@@ -24,26 +24,20 @@ class Preserved:
 
 
 def parse_preserve(uses: Iterable[Sequence[str]], problems: list[Problem]) -> Preserved:
-    """Return what the uses of the option say together.
+    """Return what the uses of the option say together; one without names is for all.
 
     Args:
         uses: The values of each use: none, or a kind, or a kind and names.
         problems: Receives every fault.
     """
     found: dict[str, tuple[str, ...] | None] = {}
-    forms = set()
     for use in uses:
         kind, *names = use or ("",)
-        forms.add("all" if not kind else "names" if names else "kind")
         if kind and kind not in _KINDS:
             text = f"unsupported value '{kind}'; expected layout, datatype or nothing"
             problems.append(Problem(text, _WHERE))
             continue
         for each in (kind,) if kind else _KINDS:
-            if each in found:
-                problems.append(Problem(f"'{each}' is given twice", _WHERE))
-            found[each] = tuple(names) or None
-    if "names" in forms and len(forms) > 1:
-        text = "names of tensors cannot be combined with a use that is for all inputs and outputs"
-        problems.append(Problem(text, _WHERE))
+            known = found.get(each, ())
+            found[each] = (*known, *names) if names and known is not None else None
     return Preserved(found.get("layout", ()), found.get("datatype", ()))
