@@ -34,8 +34,9 @@ _V1 = (
     b"buffer",  # the union of clientBuf and memHandle
 )
 
-# Names of the fields in their order; a designated member of another name is one of the union
-# whose turn it is.
+_UNIONS = frozenset((b"tensor", b"buffer", b"encoding", b"blocksScale", b"value", b"config"))
+
+# Names of the fields in their order; a designated member of another name is one of the union.
 STRUCTS: Mapping[bytes, tuple[bytes, ...]] = {
     TENSOR: (b"version", b"tensor"),
     b"Qnn_TensorV1_t": _V1,
@@ -131,8 +132,8 @@ ALL_MEMBERS = frozenset(name for names in STRUCTS.values() for name in names)
 def struct_fields(items: list[Value], kind: bytes) -> list[Value]:
     """Return the fields of a struct from its initializer; None for those that are left out.
 
-    A designated member of another name is one of the union whose turn it is, which may have braces
-    of its own.
+    A designated member of another name is one of the union, or of what has its turn if there is no
+    union. It may have braces of its own.
 
     Raises:
         ValueError: There are more values than fields.
@@ -146,6 +147,8 @@ def struct_fields(items: list[Value], kind: bytes) -> list[Value]:
             value = item.value
             if item.name in names:
                 index = names.index(item.name)
+            else:
+                index = next((i for i, name in enumerate(names) if name in _UNIONS), index)
         elif isinstance(item, list) and len(item) == 1 and isinstance(item[0], Designated):
             value = item[0].value if item[0].name not in ALL_MEMBERS else item
         if index >= len(names):

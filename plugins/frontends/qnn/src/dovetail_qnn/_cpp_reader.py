@@ -14,7 +14,7 @@ from dovetail.csource.structs import PARAM, TENSOR, struct_fields
 from dovetail.errors import DovetailError, FrontendError, Problem
 from dovetail.ir import Blob, DType, Graph, Param, Tensor, TensorKind
 from dovetail_qnn._assembly import FileGraph, FileNode, assemble
-from dovetail_qnn._cpp_source import Call, CppSource, Function, calls_in, show
+from dovetail_qnn._cpp_source import Call, CppSource, Function, calls_in
 from dovetail_qnn._cpp_values import TensorReader, as_int, as_text, read_cpp_scalar
 from dovetail_qnn._extras import NOTHING, Extras, read_extras
 from dovetail_qnn._weights import attach_weights, find_weights
@@ -125,7 +125,7 @@ def _add_node(source: CppSource, function: Function, call: Call, model: _Model) 
     found: dict[str, Param] = {}
     for value in source.array(function, params, (PARAM,)):
         try:
-            key, param = _param(reader, value)
+            key, param = _param(reader, source.struct(function, value, PARAM))
             if key in found:
                 raise ValueError(f"param '{key}' occurs twice")
             found[key] = param
@@ -145,10 +145,8 @@ def _add_node(source: CppSource, function: Function, call: Call, model: _Model) 
     )
 
 
-def _param(reader: TensorReader, value: Value) -> tuple[str, Param]:
-    if not isinstance(value, list):
-        raise ValueError(f"expected a param, got {show(value)}")
-    kind, name, inner = struct_fields(value, PARAM)
+def _param(reader: TensorReader, fields: list[Value]) -> tuple[str, Param]:
+    kind, name, inner = struct_fields(fields, PARAM)
     key = as_text(name, "a param's name")
     if as_int(kind) == 0:
         return key, read_cpp_scalar(inner, key)

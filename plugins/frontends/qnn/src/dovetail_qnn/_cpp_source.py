@@ -1,17 +1,20 @@
 """The text of a `model.cpp`, function by function and statement by statement, in linear time.
 
 Nothing is compiled or run: functions that return ModelError_t are read for their statements, and
-blocks in them (`if`, `for`) are skipped.
+conditions and loops in them are skipped. Structs are initializers, or variables whose members the
+function assigns, as some programs that write such files do.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from dovetail.csource import Value, parse
+from dovetail.csource.initializers import Designated
 from dovetail.errors import FrontendError
 from dovetail_qnn._reading import read_bytes
 
@@ -37,14 +40,19 @@ _SPACE = re.compile(rb"[\s;]*+")
 _BODY = rb"(?>[^;\"']++|" + _STRING + rb"|" + _CHARACTER + rb")*+"
 # The object is optional without `?+`: Python 3.11.2 then skips the part of it that it matched.
 _STATEMENT = re.compile(
-    rb"(?P<end>\})|(?P<block>(?:if|for|while|do|else|switch)\b|\{)"
+    rb"(?P<end>\})|(?P<inner>\{)|(?P<block>(?:if|for|while|do|else|switch)\b)"
     rb"|VALIDATE\s*+\(\s*+(?:(?P<object>" + _NAME + rb")\s*+\.\s*+)?"
     rb"(?P<call>" + _NAME + rb")\s*+\((?P<given>" + _BODY + rb");"
     rb"|(?:(?:static|const)\s++)*+(?P<type>" + _NAME + rb")\s*+(?:(?:\*|const\b)\s*+)*+"
     rb"(?P<name>" + _NAME + rb")\s*+\[\s*+\d*+\s*+\]\s*+=(?P<value>" + _BODY + rb");"
+    rb"|(?P<struct>Qnn_\w++)\s++(?P<variable>" + _NAME + rb")\s*+=(?P<initial>" + _BODY + rb");"
+    rb"|(?P<owner>" + _NAME + rb")(?P<members>(?:\s*+\.\s*+" + _NAME + rb")++)\s*+=(?!=)"
+    rb"(?P<assigned>" + _BODY + rb");"
     rb"|(?P<other>" + _BODY + rb");"
 )
 _CALL_END = re.compile(rb"\)\s*+,\s*+" + _NAME + rb"\s*+\)\s*+$")
+_SPLIT = re.compile(rb"[\s.]++")
+_SYNONYMS = {b"int": b"int32_t"}
 _BRACKET = re.compile(_STRING + rb"|" + _CHARACTER + rb"|([;{}()])")
 
 
@@ -66,6 +74,23 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Variable:
+    """A struct that a function declares.
+
+    Attributes:
+        kind: Its type.
+        start: Where its initializer begins in the text.
+        stop: Where that ends.
+        members: The members assigned to it: their path, and start and stop of the value.
+    """
+
+    kind: bytes
+    start: int
+    stop: int
+    members: list[tuple[bytes, int, int]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
 class Function:
     """A function.
 
@@ -74,12 +99,14 @@ class Function:
         model: Its parameter of type QnnModel; empty if it has none.
         calls: Its calls in order.
         arrays: Type, start and stop of its arrays by name.
+        variables: Its structs by name.
     """
 
     name: bytes
     model: bytes
     calls: list[Call] = field(default_factory=list)
     arrays: dict[bytes, tuple[bytes, int, int]] = field(default_factory=dict)
+    variables: dict[bytes, Variable] = field(default_factory=dict)
 
 
 class CppSource:
@@ -139,6 +166,33 @@ class CppSource:
             raise ValueError(f"'{show(name)}' has no list of values")
         return values[0]
 
+    def struct(self, function: Function, value: Value, kind: bytes) -> list[Value]:
+        """Return the fields of a struct: of an initializer, or of a variable of a function.
+
+        Raises:
+            ValueError: The value is neither, or the variable has another type.
+        """
+        if isinstance(value, list):
+            return value
+        variable = function.variables.get(value) if isinstance(value, bytes) else None
+        if variable is None or variable.kind != kind:
+            raise ValueError(f"expected a {show(kind)}, got {show(value)}")
+        initial = self._parsed(variable.start, variable.stop)
+        fields = initial[0] if len(initial) == 1 and isinstance(initial[0], list) else []
+        assigned: dict[bytes, Any] = {}
+        for path, start, stop in variable.members:
+            *outer, last = _SPLIT.split(path)[1:]
+            inner = assigned
+            for name in outer:
+                inner = inner.setdefault(name, {})
+                if not isinstance(inner, dict):
+                    raise ValueError(f"'{show(value)}': '{show(name)}' is assigned in parts, too")
+            values = self._parsed(start, stop)
+            if len(values) != 1 or isinstance(inner.get(last), dict):
+                raise ValueError(f"'{show(value)}': '{show(last)}' is not assigned one value")
+            inner[last] = values[0]
+        return [*fields, *_designated(assigned)]
+
     def array_type(self, function: Function, name: Value) -> bytes:
         """Return the type of an array's elements; empty if a function declares none of the name."""
         return function.arrays[name][0] if _is_name(name, function) else b""
@@ -165,24 +219,36 @@ class CppSource:
 
     def _read(self, function: Function, at: int) -> int:
         """Read the statements of a function; return where it ends."""
+        depth = 1
         while True:
             space = _SPACE.match(self.text, at)
             at = space.end() if space else at
             found = _STATEMENT.match(self.text, at)
             if found is None:
                 raise self.error("a statement cannot be read", at)
-            if found["end"] is not None:
-                return found.end()
             if found["block"] is not None:
                 at = self._block_end(at)
                 continue
             at = found.end()
-            if found["call"] is not None:
-                self._add_call(function, found)
-            elif found["name"] is not None:
-                array = (found["type"], *found.span("value"))
-                if function.arrays.setdefault(found["name"], array) is not array:
-                    raise self.error(f"'{show(found['name'])}' is declared twice", found.start())
+            depth += (found["inner"] is not None) - (found["end"] is not None)
+            if depth == 0:
+                return at
+            self._add(function, found)
+
+    def _add(self, function: Function, found: re.Match[bytes]) -> None:
+        """Add what a statement calls, declares or assigns."""
+        if found["call"] is not None:
+            self._add_call(function, found)
+        elif name := found["name"]:
+            array = (_SYNONYMS.get(found["type"], found["type"]), *found.span("value"))
+            if function.arrays.setdefault(name, array) is not array:
+                raise self.error(f"'{show(name)}' is declared twice", found.start())
+        elif name := found["variable"]:
+            variable = Variable(found["struct"], *found.span("initial"))
+            if function.variables.setdefault(name, variable) is not variable:
+                raise self.error(f"'{show(name)}' is declared twice", found.start())
+        elif owner := function.variables.get(found["owner"] or b""):
+            owner.members.append((found["members"], *found.span("assigned")))
 
     def _add_call(self, function: Function, found: re.Match[bytes]) -> None:
         start, stop = found.span("given")
@@ -210,6 +276,16 @@ class CppSource:
         if self._work < 0:
             raise ValueError("the calls refer to the same arrays too often")
         return parse(self.text, start, stop)
+
+
+def _designated(members: Mapping[bytes, Any]) -> list[Value]:
+    """Return members, and members of members, as an initializer designates them."""
+    items: list[Value] = []
+    for name, value in members.items():
+        item = Designated(name)
+        item.value = _designated(value) if isinstance(value, dict) else value
+        items.append(item)
+    return items
 
 
 def _is_name(value: Value, function: Function) -> bool:

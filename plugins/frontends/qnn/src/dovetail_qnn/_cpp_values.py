@@ -72,7 +72,8 @@ class TensorReader:
         Raises:
             ValueError: It is not well formed, or has a number that is not QNN's.
         """
-        version, union = _fields(value, TENSOR)
+        given = self._source.struct(self._function, value, TENSOR)
+        version, union = struct_fields(given, TENSOR)
         number = as_int(version)
         if number not in _VERSIONS:
             raise ValueError(f"unsupported version {number} of tensors")
