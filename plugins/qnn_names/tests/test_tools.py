@@ -69,8 +69,9 @@ NATIVE = " --use-native-input-files"
 
 
 def output(name: str, graph: str = "") -> str:
-    form, named = ("qnn-cpp", f" --graph-name {graph}") if name.endswith(".cpp") else ("dlc", "")
-    return f"--output-path {name} --output-format {form}{named if graph else ''}"
+    form = "qnn-cpp" if name.endswith(".cpp") else "dlc"
+    named = f" --graph-name {graph}" if graph else ""
+    return f"--output-path {name} --output-format {form}{named}"
 
 
 @pytest.mark.parametrize(
@@ -119,21 +120,22 @@ def output(name: str, graph: str = "") -> str:
         (
             "qairt-converter",
             "--input_network=net.onnx --output_path deep/net.dlc --dry_run",
-            f"--lenient --strip-quant-nodes --zero-biases --narrow-types {output('deep/net.dlc')}",
+            "--lenient --strip-quant-nodes --zero-biases --narrow-types "
+            + output("deep/net.dlc", "net"),
             "--input_network=net.onnx --dry_run",
         ),
         (
             "qairt-converter",
             "-i a.onnx --quantization_overrides o.json",
             "--lenient --strip-quant-nodes --zero-biases --narrow-types --cache-overrides "
-            + output("a.dlc"),
+            + output("a.dlc", "a"),
             "-i a.onnx --quantization_overrides o.json",
         ),
         (
             "qairt-converter",
             "-i a.onnx --quantization_overrides o.json --float_fallback",
             "--lenient --strip-quant-nodes --zero-biases --narrow-types --quantization-style sdk "
-            + output("a.dlc"),
+            + output("a.dlc", "a"),
             "-i a.onnx --quantization_overrides o.json --float_fallback",
         ),
         *(
@@ -174,7 +176,7 @@ def output(name: str, graph: str = "") -> str:
             "-i a.onnx -s x 1,3 -q o.json -oss --config io.yaml --target_backend HTP --onnx_summary"
             " --export_format DLC_STRIP_QUANT --target_soc_model SM8650 --expand_lstm_op_structure",
             "--lenient --strip-quant-nodes --zero-biases --narrow-types --cache-overrides "
-            + output("a.dlc"),
+            + output("a.dlc", "a"),
             "-i a.onnx --input-dim x 1,3 --quantization-overrides o.json --no-simplification "
             "--io-config io.yaml --target-backend htp --ignore-encodings",
         ),
@@ -202,7 +204,7 @@ def output(name: str, graph: str = "") -> str:
         (
             "qairt-converter",
             "--input_net=a.onnx --out b.dlc --output b.dlc",
-            f"--lenient --strip-quant-nodes --zero-biases --narrow-types {output('b.dlc')}",
+            f"--lenient --strip-quant-nodes --zero-biases --narrow-types {output('b.dlc', 'b')}",
             "--input-network=a.onnx --out b.dlc",
         ),
         ("qnn-net-run", "--mod a --output o --act", "", "--mod a --output-dir o --act"),
@@ -515,6 +517,24 @@ def test_options_without_effect_are_no_errors(folder: Path) -> None:
     run(f"{quantize} --percentile_calibration_value 99.9 --pack_4_bit_weights", folder)
     said = run(f"{quantize} --export_stripped_dlc", folder)
     assert "note: --export-stripped-dlc has no effect: a DLC has only" in said
+
+
+def test_graphs_of_files_are_named_after_them(folder: Path) -> None:
+    """Parts of a network often have files of one name, in a folder each."""
+    for part in ("first.f32", "second"):
+        run(f"qairt-converter -i net.onnx -o {part}.dlc", folder)
+    quantize = "qairt-quantizer --input_dlc first.f32.dlc --input_list first.txt"
+    run(f"{quantize} --output_dlc eight.dlc", folder)
+    graphs = [{"graph_names": ["first_f32", "second"], "vtcm_mb": 8}]
+    (folder / "htp.json").write_text(json.dumps({"graphs": graphs}))
+    run(
+        "qnn-context-binary-generator --model libQnnModelDlc.so --dlc_path eight.dlc,second.dlc "
+        "--backend libQnnHtp.so --binary_file both --config_file htp.json",
+        folder,
+    )
+    assert set(dovetail.load_model(folder / "eight.dlc").graphs) == {"first_f32"}
+    run("qairt-converter -i eight.dlc -o other.dlc", folder)  # which names its graphs
+    assert set(dovetail.load_model(folder / "other.dlc").graphs) == {"first_f32"}
 
 
 def test_outputs_that_the_application_wants_quantized_stay(folder: Path) -> None:

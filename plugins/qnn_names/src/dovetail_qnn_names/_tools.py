@@ -232,7 +232,9 @@ TOOLS: Mapping[str, Tool] = {
             ".pt": "pytorch",
             ".tflite": "tflite",
         },
-        output=OutputFile("--output-path", "-o", _NETWORK, ".dlc", ending=".dlc", format="dlc"),
+        output=OutputFile(
+            "--output-path", "-o", _NETWORK, ".dlc", ending=".dlc", format="dlc", names_graph=True
+        ),
     ),
     "qairt-quantizer": Tool(
         "quantize",

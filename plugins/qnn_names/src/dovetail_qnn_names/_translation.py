@@ -50,7 +50,7 @@ def translated(tool: Tool, args: Sequence[str]) -> list[str]:
             added += each.tokens
     if tool.output is not None:
         source = _model(tool.output, tokens)
-        tokens, more = _with_output(tool.output, source, tokens)
+        tokens, more = _with_output(tool, tool.output, source, tokens)
         added += more
         _require_frontend(tool, source)
     # first: the last option of the user may lack its value, which nothing of ours may become
@@ -125,7 +125,9 @@ def _model(output: OutputFile, tokens: Sequence[str]) -> str:
     return source
 
 
-def _with_output(output: OutputFile, source: str, tokens: list[str]) -> tuple[list[str], list[str]]:
+def _with_output(
+    tool: Tool, output: OutputFile, source: str, tokens: list[str]
+) -> tuple[list[str], list[str]]:
     """Return the arguments without the path of the file, and those that replace it."""
     given = _value(tokens, (output.option, output.short))
     if given in ("", ".", "..", "/"):
@@ -139,7 +141,9 @@ def _with_output(output: OutputFile, source: str, tokens: list[str]) -> tuple[li
     added = [output.option, str(path)]
     if "--output-format" not in present:
         added += ["--output-format", output.format]
-    if output.names_graph and "--graph-name" not in present:
+    # a file of another format names its graphs itself
+    is_known = not tool.frontends or Path(source).suffix.lower() in tool.frontends
+    if output.names_graph and is_known and "--graph-name" not in present:
         name = re.sub(r"\W", "_", path.stem, flags=re.ASCII)
         added += ["--graph-name", f"_{name}" if name[0].isdigit() else name]
     return tokens, added
