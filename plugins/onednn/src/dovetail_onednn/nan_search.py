@@ -46,6 +46,7 @@ class NanSearch:
 
     def __init__(self, means: Primitive | None) -> None:
         self._means = means
+        self._count = 0 if means is None else math.prod(means.desc(Arg.SOURCE).dims)
         self._bound: tuple[BoundPrimitive, Array] | None = None
 
     @classmethod
@@ -85,7 +86,7 @@ class NanSearch:
             self._bound = _bound(self._means, address, values.dtype)
         compute, means = self._bound
         compute.memory(Arg.SOURCE).move(address)
-        rest = values[math.prod(self._means.desc(Arg.SOURCE).dims) :]
+        rest = values[self._count :]
 
         def found() -> bool:
             compute()
