@@ -66,6 +66,14 @@ def test_infinities_and_nan(check_op, op_type, params):
     check_op(op_type, SPECIAL.astype(np.float32), rtol=ROUNDINGS, **params)
 
 
+@pytest.mark.parametrize("size", [7, 8192, 8195, 2 * 8192])
+def test_relu_in_rows_of_8192(check_op, run_graph, op_graph, size):
+    x = np.resize(np.concatenate([SPECIAL.astype(np.float32), numbers(1, 60)]), size)
+    check_op("Relu", x)
+    (found,) = run_graph(*op_graph("Relu", [x])).outputs.values()
+    assert not np.signbit(found[x <= 0]).any()
+
+
 def test_hard_swish_far_out(run_graph, op_graph):
     graph, feeds = op_graph("HardSwish", [np.array([3e38, -3e38], np.float32)])
     # x * 6 / 6, as the reference computes it, would overflow

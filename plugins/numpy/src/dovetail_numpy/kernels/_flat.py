@@ -13,17 +13,21 @@ from dovetail_numpy.kernels._calls import Call, block_size, blocks, floats, scra
 Passes = Callable[..., Iterable[Call]]
 
 
-def flat_step(call: KernelCall, passes: Passes, scratchpads: int = 0) -> Step:
+def flat_step(
+    call: KernelCall, passes: Passes, scratchpads: int = 0, *, in_blocks: bool = True
+) -> Step:
     """Return the step of a function of one tensor, computed in place where possible.
 
     Args:
         call: Reads one input and writes one output of its shape and type.
         passes: Returns the calls for one block.
         scratchpads: Number of scratchpads it needs, float32.
+        in_blocks: Whether it has several passes: one takes no time for blocks, which each run on
+            other arrays would bind.
     """
     x, out = call.read(0), call.write()
     total = x.nbytes // x.spec.dtype.storage.itemsize
-    size = min(block_size(total), total)
+    size = min(block_size(total), total) if in_blocks else total
     pads = [scratch_floats(call, size) for _ in range(scratchpads)]
 
     def bind(buffers: Buffers) -> Bound:

@@ -136,7 +136,12 @@ def clip(call: KernelCall) -> Step | None:
     limits = clip_of(call.head)
     if limits is None or not is_float32(call):
         return None
-    return flat_step(call, clip_passes(*limits))
+    return _clipped(call, *limits)
+
+
+def _clipped(call: KernelCall, low: float | None, high: float | None) -> Step:
+    is_single = low != 0 or high is None  # see `clip_between`
+    return flat_step(call, clip_passes(low, high), in_blocks=not is_single)
 
 
 def makes_swish(chain: Sequence[NodeView], after: NodeView) -> bool:
@@ -161,7 +166,7 @@ def sigmoid(call: KernelCall) -> Step | None:
 @KERNELS.register(STANDARD, "Tanh")
 def tanh(call: KernelCall) -> Step | None:
     """Run Tanh."""
-    return flat_step(call, tanh_passes) if is_float32(call) else None
+    return flat_step(call, tanh_passes, in_blocks=False) if is_float32(call) else None
 
 
 @KERNELS.register(STANDARD, "Gelu")
@@ -202,7 +207,7 @@ def neuron(call: KernelCall) -> Step | None:
         return None
     limits = clip_of(call.head)
     if limits is not None:
-        return flat_step(call, clip_passes(*limits))
+        return _clipped(call, *limits)
     match op.operation.name:
         case "ELU":
             return flat_step(call, elu_passes(_given(op.alpha, 1.0)), scratchpads=1)
@@ -218,7 +223,7 @@ def neuron(call: KernelCall) -> Step | None:
         case "SOFTPLUS":
             return _softplus(call, _given(op.beta, 1.0), _given(op.threshold, -1.0))
         case "TANH":
-            return flat_step(call, tanh_passes)
+            return flat_step(call, tanh_passes, in_blocks=False)
     return None
 
 

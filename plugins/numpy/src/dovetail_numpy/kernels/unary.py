@@ -53,7 +53,7 @@ def _unary(call: KernelCall) -> Step | None:
             yield ufunc(function, source, out)
             source = out
 
-    return flat_step(call, passes)
+    return flat_step(call, passes, in_blocks=len(functions) > 1)
 
 
 def _functions(op_type: str, call: KernelCall) -> _Functions | None:
