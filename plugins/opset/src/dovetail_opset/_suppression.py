@@ -22,8 +22,12 @@ _MOST = 1024  # candidates that are compared with kept boxes together
 
 def falling(scores: Array) -> Indices:
     """Return indices of (n,) by falling score, NaN first; of equal ones the lower index first."""
-    # the last of the reversed ones is the first of the equal ones
-    return np.asarray(len(scores) - 1 - np.argsort(scores[::-1], kind="stable")[::-1], np.int64)
+    order = np.argsort(scores)  # a stable sort takes five times as long
+    rising = scores[order]
+    if (rising[1:] == rising[:-1]).any() or np.isnan(rising[-1:]).any():
+        # the last of the reversed ones is the first of the equal ones
+        order = len(scores) - 1 - np.argsort(scores[::-1], kind="stable")
+    return np.asarray(order[::-1], np.int64)
 
 
 def keep_best(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dovetail.errors import OpError
 from dovetail.ir import Array, DType, Spec
 from dovetail_opset._boxes import Boxes
-from dovetail_opset._suppression import keep_best
+from dovetail_opset._suppression import falling, keep_best
 from dovetail_opset.ops.suppression import NmsKernel
 
 Run = Callable[..., Any]
@@ -29,6 +29,15 @@ def corners(seed: int, *shape: int) -> Array:
 def scores_of(seed: int, *shape: int) -> Array:
     """A few values only, so that many are equal."""
     return (np.random.default_rng(seed + 1).integers(-1, 6, shape) / 8).astype(F32)
+
+
+@pytest.mark.parametrize("values", [(), (0.5, -0.0, 0.0), (math.nan, 1.0), range(100)])
+def test_falling_order(values: Any) -> None:
+    # longer than what NumPy sorts by insertion, which keeps the order of equal numbers
+    scores = np.random.default_rng(0).permutation(np.array([*values] * 40, F32))
+    for each in (scores, np.unique(scores)):  # NaN comes first
+        keys = np.where(np.isnan(each), -math.inf, -each).tolist()
+        assert falling(each).tolist() == sorted(range(len(keys)), key=keys.__getitem__)
 
 
 @given(

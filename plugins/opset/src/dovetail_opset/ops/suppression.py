@@ -57,16 +57,18 @@ class NonMaxSuppression(Op):
     def reference(
         self, boxes: Array, scores: Array, out: Spec, count: Spec | None
     ) -> tuple[Array, Array]:
-        found = [np.zeros((0, 3), np.int64)]
-        for image, corners in enumerate(boxes):
+        found = [np.zeros(0, np.int64)]
+        for corners, image in zip(boxes, scores, strict=True):
             laid_out = Boxes.of(corners)
-            for label, row in enumerate(scores[image]):
-                kept = best_above(
+            found += [
+                best_above(
                     laid_out, row, self.score_threshold, self.iou_threshold, self.max_boxes_selected
                 )
-                position = np.array([image, label])
-                found.append(np.column_stack([np.broadcast_to(position, (len(kept), 2)), kept]))
-        rows = np.concatenate(found)
+                for row in image
+            ]
+        places = np.indices(scores.shape[:2]).reshape(2, -1)
+        counts = [len(kept) for kept in found[1:]]
+        rows = np.column_stack([*places.repeat(counts, axis=1), np.concatenate(found)])
         return filled(rows, out.shape[0], "boxes"), np.array([len(rows)])
 
 
