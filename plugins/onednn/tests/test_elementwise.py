@@ -82,6 +82,22 @@ def test_squares_and_cubes(model: Any, agrees: Any, exponent: float) -> None:
     agrees(model, model.add("Tanh", y, name="tanh"), engine="y+sum+tanh")
 
 
+@pytest.mark.parametrize("tail", [[], ["Tanh"]])
+def test_exponentials(model: Any, kinds: Any, close: Any, tail: list[str]) -> None:
+    values = np.array([np.nan, -np.nan, np.inf, -np.inf, 100, -100, -0.0, 1e-40, 3, -3], np.float32)
+    y = model.add("ElementWiseExp", model.input("x", 30), name="y")
+    for op_type in tail:
+        y = model.add(op_type, y, name="tail")
+    model.output(y)
+    prepared, feeds = model.prepare(), {"x": np.tile(values, 3)}
+    assert kinds(prepared.steps) == ["+".join(["engine y", *(["tail"] if tail else [])])]
+    wanted = model.expected(feeds)[y.name]
+    numbers = np.isfinite(wanted)
+    (found,) = model.run(prepared, feeds).values()
+    close(found[numbers], wanted[numbers])
+    np.testing.assert_array_equal(found[~numbers], wanted[~numbers])
+
+
 @pytest.mark.parametrize("exponent", [-1.0, 0.5, 4.0])
 def test_other_powers_are_left(model: Any, kinds: Any, exponent: float) -> None:
     x = model.add("ElementWiseAbs", model.input("x", 3, 5, 11), name="x.abs")

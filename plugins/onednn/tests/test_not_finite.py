@@ -61,6 +61,7 @@ HEADS: dict[str, Part] = {
     ),
     "average": lambda m, x: m.add("PoolAvg2d", x, name="head", **POOL),
     "tanh": lambda m, x: m.add("Tanh", x, name="head"),
+    "exp": lambda m, x: m.add("ElementWiseExp", x, name="head"),
 }
 TAILS: dict[str, Part] = {
     **{name: one(name) for name in ("Relu", "Relu1", "Relu6", "Sigmoid", "Tanh", "Gelu")},

@@ -94,6 +94,7 @@ class BinaryAlgorithm(enum.IntEnum):
 
     ADD = 0x1FFF0
     MULTIPLY = 0x1FFF1
+    MAXIMUM = 0x1FFF2  # the second operand if one is NaN
     DIVIDE = 0x1FFF4
     SUBTRACT = 0x1FFF5
 

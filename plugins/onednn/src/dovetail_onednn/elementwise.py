@@ -149,6 +149,18 @@ def power(call: KernelCall) -> Step | None:
     return joined(call, 0, by_base, (by_base,) * (factors - 2))
 
 
+def exponential(call: KernelCall) -> Step | None:
+    """Run Exp and fused nodes as one primitive; see `Kernel.make`.
+
+    The library's exponential of NaN is infinite. The maximum of it and x is NaN, and otherwise the
+    exponential, since that is always the larger one.
+    """
+    if not is_float32(call) or _work(call) < _LEAST:
+        return None
+    by_x = Second(BinaryAlgorithm.MAXIMUM, 0)
+    return joined(call, 0, Second(BinaryAlgorithm.MULTIPLY), (Eltwise(Algorithm.EXP), by_x))
+
+
 def _is_large(call: KernelCall) -> bool:
     """Return whether a primitive is faster than NumPy's calls: one by one, or one for each node."""
     return _work(call) >= _LEAST or (len(call.fused) >= _FEWEST_FUSED and _is_exact(call))

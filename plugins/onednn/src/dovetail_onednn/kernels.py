@@ -12,7 +12,14 @@ from dovetail_onednn import movement
 from dovetail_onednn.banded import banded_resize
 from dovetail_onednn.convolution import convolution, depthwise_convolution
 from dovetail_onednn.dynamic_ops import PACKAGE as DYNAMIC
-from dovetail_onednn.elementwise import FUNCTIONS, binary, can_fuse_binary, eltwise, power
+from dovetail_onednn.elementwise import (
+    FUNCTIONS,
+    binary,
+    can_fuse_binary,
+    eltwise,
+    exponential,
+    power,
+)
 from dovetail_onednn.item_norm import can_fuse_after_norm, group_norm, instance_norm
 from dovetail_onednn.known_answer import Kind, is_right
 from dovetail_onednn.local_response import lrn
@@ -50,6 +57,7 @@ _FUSING: Mapping[str, Make] = {
     **dict.fromkeys(FUNCTIONS, eltwise),
     **{f"PoolAvg{axes}d": pool_avg for axes in (2, 3)},
     "Batchnorm": batchnorm,
+    "ElementWiseExp": exponential,
     "ElementWisePower": power,
 }
 _MAXIMA: Mapping[str, Make] = {f"PoolMax{axes}d": pool_max for axes in (2, 3)}
