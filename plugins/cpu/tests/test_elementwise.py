@@ -203,6 +203,19 @@ def test_two_tensors_broadcast(check_op, name, axes, cut, seed):
     check_op(f"ElementWise{name}", numbers(seed, *right), numbers(seed + 1, *left), static=(1,))
 
 
+@pytest.mark.parametrize("name", ["Maximum", "Minimum"])
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.uint8])
+@pytest.mark.parametrize("size", [8191, 8192, 8195, 2 * 8192])
+def test_a_tensor_and_a_number(check_op, name, dtype, size):
+    x = np.resize(np.arange(100), size).astype(dtype)
+    if dtype is np.float32:
+        x[::7] = np.nan
+    for number in (dtype(41), np.full((1, 1), 41, dtype)):
+        given = np.asarray(number)
+        check_op(f"ElementWise{name}", x.reshape(1, -1), given, static=(1,))
+        check_op(f"ElementWise{name}", given, x.reshape(1, -1), static=(0,))
+
+
 @pytest.mark.parametrize("name", OF_INTEGERS)
 @settings(max_examples=20)
 @given(

@@ -21,8 +21,9 @@ FLOAT_BYTES = 4
 # what one pass wrote is still in the second-level cache when the next one reads it. Twice as many
 # took as long; with half of them the cost of the calls shows (MobileNetV2, 1 MB of cache).
 BLOCK = 32768
-# A row with which NumPy compares those of a tensor: with a shorter one it takes half as long again.
-_ZEROS = np.zeros(8192, np.float32)
+# Elements of a row with which NumPy compares rows of a tensor; it takes longer for shorter ones.
+ROW = 8192
+_ZEROS = np.zeros(ROW, np.float32)
 # Bytes of a run that is copied as one item, and of arrays that are worth it: for each run NumPy's
 # loop over its elements takes 6 ns. Runs of 16 bytes took 78 us for 400 kB and take 10, runs of 64
 # took 29 and take 10, those of 512 take the same.
@@ -68,23 +69,31 @@ def clip_between(x: Array, low: float, high: float, out: Array) -> Iterator[Call
     NumPy takes up to ten times as long for the maximum or minimum of an array and a scalar.
     """
     if (low, high) == (0, math.inf) and x.flags.c_contiguous and out.flags.c_contiguous:
-        yield from _positive_parts(x.reshape(-1), out.reshape(-1))
+        yield from by_rows(np.maximum, x.reshape(-1), _ZEROS, out.reshape(-1))
         return
     yield partial(x.clip, constant(low), constant(high), out=out)
     if low == 0:  # NumPy keeps -0, of which and 0 the maximum is 0
         yield ufunc(np.add, out, constant(0), out)
 
 
-def _positive_parts(x: Array, out: Array) -> Iterator[Call]:
-    """Yield the calls of max(x, 0), two at most, in two thirds of the time of a clip."""
-    count = x.size // _ZEROS.size
-    whole = count * _ZEROS.size
+def by_rows(function: np.ufunc, x: Array, row: Array, out: Array) -> Iterator[Call]:
+    """Yield the calls of a function of each element and a number, two at most.
+
+    For a maximum of two zeros of different signs NumPy returns the number's.
+
+    Args:
+        function: A maximum or minimum, which takes a third of the time that a number takes.
+        x: Flat.
+        row: The number, ROW times.
+        out: Receives the results; flat.
+    """
+    count = x.size // ROW
+    whole = count * ROW
     if whole:
-        shape = count, _ZEROS.size
-        # with zeros as the second operand -0 becomes 0
-        yield ufunc(np.maximum, x[:whole].reshape(shape), _ZEROS, out[:whole].reshape(shape))
+        rows, results = (each[:whole].reshape(count, ROW) for each in (x, out))
+        yield ufunc(function, rows, row, results)
     if whole < x.size:
-        yield ufunc(np.maximum, x[whole:], _ZEROS[: x.size - whole], out[whole:])
+        yield ufunc(function, x[whole:], row[: x.size - whole], out[whole:])
 
 
 def copy(target: Array, source: Array) -> Call:

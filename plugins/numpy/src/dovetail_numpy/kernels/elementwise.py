@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import math
 
 import numpy as np
 
 from dovetail.ir import Array, DType
-from dovetail.runtime.plan import KernelCall, Make, Step
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Make, Step, call_sequence
 from dovetail_numpy.kernels import logic
+from dovetail_numpy.kernels._calls import ROW, by_rows
 from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.conditions import is_plain, single_op_type
 from dovetail_opset import STANDARD
@@ -48,6 +50,8 @@ def _binary(call: KernelCall) -> Step | None:
     if functions is None or not is_plain(call):
         return None
     first, *others = functions
+    if first in (np.maximum, np.minimum) and (number := _number(call)) is not None:
+        return _with_number(call, first, *number)
     # the result can overwrite either operand that has its shape
     in_place = [(0, i) for i in range(2) if call.spec(i).shape == call.outputs[0].shape]
     call.read(0)
@@ -60,6 +64,27 @@ def _binary(call: KernelCall) -> Step | None:
             other(out, out=out)
 
     return call.array_step(run, in_place=in_place)
+
+
+def _number(call: KernelCall) -> tuple[int, Array] | None:
+    """Return the index and data of a constant operand of one element, unless elements are few."""
+    shape = call.outputs[0].shape
+    for i in range(2):
+        found = call.static(i)
+        if found is not None and found.size == 1 and call.spec(1 - i).shape == shape:
+            return (i, found) if math.prod(shape) >= ROW else None
+    return None
+
+
+def _with_number(call: KernelCall, function: np.ufunc, index: int, number: Array) -> Step:
+    """Return the step of a maximum or minimum of a tensor and a number."""
+    x, out, row = call.read(1 - index), call.write(), np.resize(number, ROW)
+
+    def bind(buffers: Buffers) -> Bound:
+        flat, result = (buffers.array(value).reshape(-1) for value in (x, out))
+        return call_sequence(by_rows(function, flat, row, result))
+
+    return call.step(bind, in_place=[(0, 0)])
 
 
 def _functions(op_type: str, dtype: DType) -> _Functions | None:
