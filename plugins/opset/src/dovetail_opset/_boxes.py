@@ -18,8 +18,8 @@ class Boxes:
     """Boxes in the layout for overlaps of one with many.
 
     Attributes:
-        low, high: (2, n), the minimum and maximum coordinate on each axis.
-        area: (n,).
+        low, high: (2, ..., n), the minimum and maximum coordinate on each axis.
+        area: (..., n).
     """
 
     low: Array
@@ -46,12 +46,12 @@ class Boxes:
         return found
 
     def overlaps(self, others: Boxes) -> Array:
-        """Return such overlaps of m other boxes with each box, (m, n)."""
-        least = np.maximum(self.low[:, None], others.low[:, :, None])
-        most = np.minimum(self.high[:, None], others.high[:, :, None])
+        """Return such overlaps of m other boxes with each box, (..., m, n)."""
+        least = np.maximum(self.low[..., None, :], others.low[..., None])
+        most = np.minimum(self.high[..., None, :], others.high[..., None])
         sides = np.subtract(most, least, out=most)
         shared = np.multiply(*np.maximum(sides, 0, out=sides))
-        union = self.area + others.area[:, None] - shared
+        union = self.area[..., None, :] + others.area[..., None] - shared
         share: Array = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
         return share
 

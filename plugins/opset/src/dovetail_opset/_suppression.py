@@ -6,18 +6,20 @@ Boxes are taken by falling score; of equal scores the lower index comes first.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.ir import Array
-from dovetail_opset._boxes import Boxes
+from dovetail_opset._boxes import Boxes, as_float
 
 Indices = NDArray[np.int64]
 # Candidates among which all overlaps are computed together: a bit each of a number. With half or
 # twice as many, the best 300 of 6,700 boxes took 1.2 times as long.
 _BLOCK = 64
 _MOST = 1024  # candidates that are compared with kept boxes together
+_MOST_PAIRS = 1 << 17  # of candidates whose overlaps are computed together
 
 
 def falling(scores: Array) -> Indices:
@@ -107,10 +109,7 @@ class _Block:
             Whether boxes that were kept before drop it, and a number whose bit i is set if
             candidate i would.
         """
-        found = np.zeros((len(self.candidates), _BLOCK), np.bool_)
-        drops(self._overlaps, threshold, out=found[:, : len(self.candidates)])
-        masks = np.packbits(found, 1, "little").view("<u8")
-        return drops(self._worst, threshold).tolist(), masks.reshape(-1).tolist()
+        return drops(self._worst, threshold).tolist(), _masks(drops(self._overlaps, threshold))
 
 
 def _most_overlap(boxes: Boxes, candidates: Indices, kept: list[int]) -> Array:
@@ -123,21 +122,67 @@ def _most_overlap(boxes: Boxes, candidates: Indices, kept: list[int]) -> Array:
     return found
 
 
-def best_above(
+def best_of_classes(
     boxes: Boxes, scores: Array, minimum: float, threshold: float, limit: int | None = None
-) -> Indices:
-    """Keep the best of the boxes with scores above a threshold, as ONNX and TensorFlow do.
+) -> list[Indices]:
+    """Keep the best boxes of each class with scores above a threshold, as ONNX and TensorFlow do.
+
+    Overlaps of all classes with few candidates are computed together: NumPy's calls take most of
+    the time of one class.
 
     Args:
         boxes: All boxes.
-        scores: (n,).
+        scores: (classes, n).
         minimum: Threshold that a score must exceed.
-        threshold: Maximum overlap with a kept box.
-        limit: Maximum number to keep.
+        threshold: Maximum overlap with a kept box of the class.
+        limit: Maximum number to keep of each class.
+
+    Returns:
+        Indices of the kept boxes of each class, best first.
     """
-    candidates = np.flatnonzero(scores > minimum)
-    order = candidates[falling(scores[candidates])]
-    return keep_best(boxes, order, threshold=threshold, touching=False, limit=limit)
+    above = np.flatnonzero(scores > minimum)
+    labels, candidates = np.divmod(above, scores.shape[1])
+    counts = np.bincount(labels, minlength=len(scores))
+    values, starts = as_float(scores.reshape(-1)[above]), np.cumsum(counts) - counts
+    found = [candidates[:0]] * len(scores)
+    for label in np.flatnonzero(counts > _BLOCK).tolist():
+        own = slice(starts[label], starts[label] + counts[label])
+        order = candidates[own][falling(values[own])]
+        found[label] = keep_best(boxes, order, threshold=threshold, touching=False, limit=limit)
+    few = np.flatnonzero((counts > 0) & (counts <= _BLOCK))
+    most = int(counts[few].max(initial=1))
+    for part in np.split(few, range(0, len(few), _MOST_PAIRS // most**2)[1:]):
+        at = starts[part, None] + np.arange(most)
+        is_own = np.arange(most) < counts[part, None]
+        falling_values = np.where(is_own, -values.take(at, mode="clip"), np.inf)
+        order = np.argsort(falling_values, axis=1, kind="stable")
+        grouped = candidates.take(starts[part, None] + order, mode="clip")
+        among = boxes.take(grouped)
+        masks = _masks(among.overlaps(among) > threshold)
+        rows = zip(part.tolist(), counts[part].tolist(), grouped, masks, strict=True)
+        for label, count, indices, overlapping in rows:
+            found[label] = indices[_kept(overlapping[:count], limit)]
+    return found
+
+
+def _kept(masks: list[int], limit: int | None) -> list[int]:
+    """Return the positions of the candidates that are kept, by the masks of those they overlap."""
+    kept: list[int] = []
+    own = 0
+    for i, mask in enumerate(masks):
+        if limit is not None and len(kept) >= limit:
+            break
+        if not mask & own:
+            kept.append(i)
+            own |= 1 << i
+    return kept
+
+
+def _masks(drops: Array) -> Any:
+    """Return rows of truths, `_BLOCK` at most, as numbers with bit i for column i, in lists."""
+    found = np.zeros((*drops.shape[:-1], _BLOCK), np.bool_)
+    found[..., : drops.shape[-1]] = drops
+    return np.packbits(found, -1, "little").view("<u8")[..., 0].tolist()
 
 
 def soften(

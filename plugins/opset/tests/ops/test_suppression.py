@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, DType, Spec
+from dovetail_opset import _suppression
 from dovetail_opset._boxes import Boxes
-from dovetail_opset._suppression import falling, keep_best
+from dovetail_opset._suppression import best_of_classes, falling, keep_best
 from dovetail_opset.ops.suppression import NmsKernel
 
 Run = Callable[..., Any]
@@ -92,6 +93,25 @@ def test_many_boxes(limit: int | None, touching: bool, threshold: float, eta: fl
         now *= eta if now > 0.5 else 1
     found = keep_best(boxes, order, threshold=threshold, touching=touching, limit=limit, eta=eta)
     assert found.tolist() == want
+
+
+@pytest.mark.parametrize("limit", [None, 0, 3])
+@pytest.mark.parametrize("dtype", [F32, np.int8])
+def test_classes_with_few_and_many_boxes(
+    monkeypatch: pytest.MonkeyPatch, dtype: Any, limit: int | None
+) -> None:
+    monkeypatch.setattr(_suppression, "_MOST_PAIRS", 1 << 13)  # so that classes are divided
+    boxes = Boxes.of(corners(0, 100))
+    random = np.random.default_rng(1)
+    shares = np.repeat([0.0, 0.1, 0.6, 0.9], 10)[:, None]  # of boxes above the threshold
+    scores = np.where(random.random((40, 100)) < shares, random.integers(1, 9, (40, 100)), -128)
+    scores = random.permutation(scores).astype(dtype)
+    found = best_of_classes(boxes, scores, 0, 0.3, limit)
+    for row, kept in zip(scores, found, strict=True):
+        above = np.flatnonzero(row > 0)
+        order = above[falling(row[above])]
+        wanted = keep_best(boxes, order, threshold=0.3, touching=False, limit=limit)
+        assert kept.tolist() == wanted.tolist()
 
 
 def test_an_overlap_must_exceed_the_threshold_and_a_score_too(run_op: Run) -> None:

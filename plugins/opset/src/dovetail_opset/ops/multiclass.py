@@ -20,7 +20,7 @@ from dovetail_opset._boxes import Boxes, need_boxes_of
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._rows import declared_rows, stacked
 from dovetail_opset._shapes import computed, need_numbers, need_rank
-from dovetail_opset._suppression import Indices, best_above, falling, soften
+from dovetail_opset._suppression import Indices, best_of_classes, falling, soften
 
 
 def _joined(kept: Sequence[Indices]) -> tuple[Indices, Indices]:
@@ -88,23 +88,18 @@ class CombinedNms(Op):
 
     def _image(self, boxes: Array, scores: Array, most: int) -> tuple[Array, ...]:
         """Return boxes, scores and labels of the kept boxes of one image."""
-        shared = Boxes.of(boxes[:, 0]) if boxes.shape[1] == 1 else None
-        found = []
-        for label, row in enumerate(scores.T):
-            laid_out = Boxes.of(boxes[:, label]) if shared is None else shared
-            found.append(
-                best_above(
-                    laid_out,
-                    row,
-                    self.score_threshold,
-                    self.iou_threshold,
-                    self.max_boxes_per_class,
-                )
-            )
+        count = boxes.shape[1]  # 1 where all classes share the boxes
+        limits = self.score_threshold, self.iou_threshold, self.max_boxes_per_class
+        groups = zip(boxes.swapaxes(0, 1), np.split(scores.T, max(count, 1)), strict=False)
+        found = [
+            kept
+            for corners, rows in groups
+            for kept in best_of_classes(Boxes.of(corners), rows, *limits)
+        ]
         positions, labels = _joined(found)
         order = falling(scores[positions, labels])[:most]
         positions, labels = positions[order], labels[order]
-        chosen = boxes[positions, labels if shared is None else 0]
+        chosen = boxes[positions, 0 if count == 1 else labels]
         if self.clip_boxes:
             chosen = np.clip(chosen, 0, 1)
         return chosen, scores[positions, labels], labels
@@ -177,20 +172,19 @@ class MultiClassNms(Op):
     def _image(self, corners: Array, scores: Array, most: int) -> tuple[Indices, Indices, Array]:
         """Return indices, labels and scores of the kept boxes of one image."""
         laid_out = Boxes.of(corners)
-        found, values = [], []
-        for row in scores.T:
-            kept, best = self._class(laid_out, row, most)
-            found.append(kept)
-            values.append(best)
+        if self.soft_nms_sigma:
+            softened = [self._softened(laid_out, row, most) for row in scores.T]
+            found, values = [kept for kept, _ in softened], [best for _, best in softened]
+        else:
+            limits = self.score_threshold, self.iou_threshold, most
+            found = best_of_classes(laid_out, scores.T, *limits)
+            values = [row[kept] for row, kept in zip(scores.T, found, strict=True)]
         positions, labels = _joined(found)
         best = np.concatenate([scores.reshape(-1)[:0], *values])
         order = falling(best)[:most]
         return positions[order], labels[order], best[order]
 
-    def _class(self, boxes: Boxes, scores: Array, most: int) -> tuple[Indices, Array]:
-        if not self.soft_nms_sigma:
-            kept = best_above(boxes, scores, self.score_threshold, self.iou_threshold, most)
-            return kept, scores[kept]
+    def _softened(self, boxes: Boxes, scores: Array, most: int) -> tuple[Indices, Array]:
         candidates = np.flatnonzero(scores > self.score_threshold)
         kept, best = soften(
             boxes.take(candidates),

@@ -20,7 +20,7 @@ from dovetail_opset._boxes import Boxes, need_boxes_of, need_images
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._rows import declared_rows, filled
 from dovetail_opset._shapes import computed, need_numbers, need_rank, need_shape
-from dovetail_opset._suppression import Indices, best_above, falling, soften
+from dovetail_opset._suppression import Indices, best_of_classes, falling, soften
 
 _INDEX = (DType.INT_32,)
 
@@ -59,13 +59,8 @@ class NonMaxSuppression(Op):
     ) -> tuple[Array, Array]:
         found = [np.zeros(0, np.int64)]
         for corners, image in zip(boxes, scores, strict=True):
-            laid_out = Boxes.of(corners)
-            found += [
-                best_above(
-                    laid_out, row, self.score_threshold, self.iou_threshold, self.max_boxes_selected
-                )
-                for row in image
-            ]
+            limits = self.score_threshold, self.iou_threshold, self.max_boxes_selected
+            found += best_of_classes(Boxes.of(corners), image, *limits)
         places = np.indices(scores.shape[:2]).reshape(2, -1)
         counts = [len(kept) for kept in found[1:]]
         rows = np.column_stack([*places.repeat(counts, axis=1), np.concatenate(found)])
