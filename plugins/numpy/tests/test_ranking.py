@@ -107,3 +107,18 @@ def test_long_rows(monkeypatch: pytest.MonkeyPatch, k: int, largest: bool) -> No
     x[5:, 3:9], x[10:, 11], x[15:, ::2] = np.nan, np.inf, -0.0
     x[18:] = np.nan
     assert check(x, F32, k, largest=largest) == ranking.__name__
+
+
+@pytest.mark.parametrize("largest", [False, True])
+@pytest.mark.parametrize("dtype", [F32, DType.INT_32])
+@pytest.mark.parametrize("k", [1, 200, 300])
+def test_rows_whose_columns_bound_them(
+    monkeypatch: pytest.MonkeyPatch, k: int, dtype: DType, largest: bool
+) -> None:
+    monkeypatch.setattr(ranking, "block_size", lambda _: 1)
+    x = np.arange(7000) * np.ones((4, 1))
+    x[:3] = x[0, ::-1], x[0], np.random.default_rng(0).permutation(x[0] // 3)
+    x = x.astype(dtype.storage)
+    if dtype is F32:
+        x[2, ::3], x[3, 4000:] = np.nan, np.nan
+    assert check(x, dtype, k, largest=largest) == ranking.__name__
