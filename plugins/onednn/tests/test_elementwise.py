@@ -54,6 +54,15 @@ def test_functions_of_one_tensor(
     agrees(model, y, engine=None if op_type in CLIPPING else engine)
 
 
+@pytest.mark.parametrize("most", [0, 1 << 10])
+def test_relu_of_many_threads(
+    model: Any, kinds: Any, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(elementwise, "_MOST_THREADS", most)
+    model.output(model.add("Relu", model.input("x", 300, 300), name="y"))
+    assert kinds(model.prepare().steps) == ["reference y" if most else "engine y"]
+
+
 @pytest.mark.parametrize("operation", list(Neuron))
 def test_functions_by_number(model: Any, agrees: Any, operation: Neuron) -> None:
     params = {"min_value": -0.5, "max_value": 0.75} if operation.name == "RELU_MIN_MAX" else {}

@@ -39,6 +39,7 @@ from dovetail_onednn.post_ops import (
 )
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.steps import Arguments, from_one_to_one, is_slow
+from dovetail_onednn.threads import current_threads
 
 # The ops that `post_ops.functions_of` supports.
 FUNCTIONS = (
@@ -75,8 +76,9 @@ _QUICK = frozenset(
 )
 # Ops whose results have the same bits in NumPy; Relu differs for -inf.
 _EXACT = frozenset((*BINARY, "ElementWiseAbs", "ElementWiseRound"))
-# Exact for -inf too. In float32 NumPy's maximum takes half of its time.
+# Exact for -inf too. In float32 NumPy's maximum takes half of its time, in one thread.
 _EXACT_RELU = Eltwise(Algorithm.ELU)
+_MOST_THREADS = 2
 # With shorter rows NumPy is faster at a single function of a tensor and one that broadcasts: the
 # library's code takes as long for a short row as for one of 16.
 _NARROW = 16
@@ -196,7 +198,8 @@ def eltwise_description(function: Eltwise, flat: MemoryDesc) -> Description:
 
 def _alone(call: KernelCall, functions: Functions) -> Step | None:
     """Return the step of one function; None for clipping: NumPy is exact for infinities too."""
-    if len(functions) > 1 or (functions[0] == RELU and narrow_layout(call) is None):
+    is_few = narrow_layout(call) is None and current_threads() <= _MOST_THREADS
+    if len(functions) > 1 or (functions[0] == RELU and is_few):
         return None
     function = _EXACT_RELU if functions[0] == RELU else functions[0]
     flat = vector(math.prod(call.outputs[0].shape))
