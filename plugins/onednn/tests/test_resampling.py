@@ -47,6 +47,20 @@ def test_bilinear(model: Any, agrees: Any, size: tuple[int, int]) -> None:
     agrees(model, y, engine="y")
 
 
+@pytest.mark.parametrize(
+    ("size", "channels", "is_by_products"),
+    [((190, 190), 1, True), ((60, 300), 3, True), ((59, 300), 3, False), ((190, 190), 4, False)],
+)
+def test_images_of_few_channels_are_enlarged_by_products(
+    model: Any, agrees: Any, size: tuple[int, int], channels: int, is_by_products: bool
+) -> None:
+    x = model.input("x", 2, 60, 55, channels)
+    y = resized(model, "ResizeBilinear", size, x, half_pixel_centers=True)
+    agrees(model, y, engine="y")
+    (step,) = model.prepare().steps
+    assert (len(step.reads) > 1) is is_by_products  # matrices
+
+
 @pytest.mark.parametrize("size", [(26, 33), (13, 110), (65, 11)])
 @pytest.mark.parametrize("half_pixel_centers", [True, False])
 def test_nearest(model: Any, agrees: Any, size: tuple[int, int], half_pixel_centers: bool) -> None:
