@@ -109,6 +109,22 @@ def test_channel_shuffle(
     check(model, model.add("ChannelShuffle", x, name="y", num_groups=groups, axis=axis))
 
 
+@pytest.mark.parametrize("op_type", ["DepthToSpace", "SpaceToDepth"])
+@settings(max_examples=40, derandomize=True)
+@given(
+    shape=st.tuples(*[st.integers(1, 4)] * 3, st.sampled_from([1, 3, 16])),
+    block=st.tuples(*[st.integers(1, 4)] * 2),
+    mode=st.integers(0, 1),
+)
+def test_exchange_of_depth_and_space(
+    new_model: Any, op_type: str, shape: tuple[int, ...], block: tuple[int, int], mode: int
+) -> None:
+    model, (n, h, w, c) = new_model(), shape
+    deep = (n, h, w, c * math.prod(block)), (n, h * block[0], w * block[1], c)
+    x = model.input("x", *deep[op_type == "SpaceToDepth"])
+    check(model, model.add(op_type, x, name="y", block_size=block, mode=mode))
+
+
 @settings(max_examples=60, derandomize=True)
 @given(
     shape=shapes.filter(lambda s: len(s) > 1),

@@ -65,6 +65,7 @@ _NORMS_BY_ITEM: Mapping[str, Make] = {"GroupNorm": group_norm, "InstanceNorm": i
 _OTHERS: Mapping[str, Make] = {
     "ChannelShuffle": movement.channel_shuffle,
     "Concat": movement.concat,
+    **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), movement.exchange),
     **dict.fromkeys(("ExpandDims", "Reshape", "Squeeze"), movement.reshape),
     "LayerNorm": layer_norm,
     "Lrn": lrn,

@@ -1,10 +1,12 @@
-"""Transposes, channel shuffles and concatenation."""
+"""Transposes, channel shuffles, exchange of depth and space, and concatenation."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Sequence
+
+import numpy as np
 
 from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step
@@ -55,6 +57,16 @@ def channel_shuffle(call: KernelCall) -> Step | None:
     split = (outer, groups, shape[axis] // groups, inner)
     swapped = (split[0], split[2], split[1], split[3])
     return _reordered(call, permuted(split, (0, 2, 1, 3)), permuted(swapped, range(4)))
+
+
+def exchange(call: KernelCall) -> Step | None:
+    """Run DepthToSpace and SpaceToDepth as a reorder of the view that the op returns."""
+    shape = call.spec(0).shape
+    if not is_float32(call) or (math.prod(shape) < _LEAST and narrow_layout(call) is None):
+        return None
+    view = call.op.arranged(np.empty(shape, np.float32))
+    source = MemoryDesc.strided(view.shape, [step // view.itemsize for step in view.strides])
+    return _reordered(call, source, permuted(view.shape, range(view.ndim)))
 
 
 def concat(call: KernelCall) -> Step | None:
