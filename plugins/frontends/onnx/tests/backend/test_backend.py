@@ -63,10 +63,19 @@ def test_enough_of_the_scope_passes() -> None:
     assert count - len(SCOPE.failing) >= LEAST_PASSED * count
 
 
+class Result(unittest.TestResult):
+    """A result that counts what passed: Python 3.12 counts what is skipped in another way."""
+
+    passed = 0
+
+    def addSuccess(self, test: unittest.TestCase) -> None:  # noqa: N802 - unittest's name
+        self.passed += 1
+
+
 def test_the_suite_of_onnx_runs_on_the_module() -> None:
     suite = onnx.backend.test.BackendTest(backend, __name__)
     suite.include("^test_(relu|reshape_one_dim|operator_conv|sign_model)_c")
-    result = unittest.TestResult()
+    result = Result()
     suite.test_suite.run(result)
     assert (result.failures, result.errors) == ([], [])
-    assert result.testsRun - len(result.skipped) == 4
+    assert result.passed == 4
