@@ -126,6 +126,8 @@ def test_members_that_are_assigned(tmp_path: Path) -> None:
         ("Qnn_Tensor_t tensor_s ", "Qnn_Tensor_t tensor_x ", "'tensor_x' is declared twice"),
         ("_x.v1.id = 0", "_x.v1.id = 0, 1", "'tensor_x': 'id' is not assigned one value"),
         ("_x.v1.id = 0", "_x.v1 = 0", "'tensor_x': 'v1' is assigned in parts, too"),
+        ("_x.v1.id = 0", "_x.v1.rank = 2", "'tensor_x': 'rank' is assigned twice; use a variable"),
+        ("_x.v1.id = 0", "_x" + ".a" * 100_000 + " = 0", "members are nested too deeply"),
         ("  {\n  tensor_x.v", "  { { {\n  tensor_x.v", "a statement cannot be read"),
     ],
 )
@@ -137,7 +139,7 @@ def test_faults(tmp_path: Path, old: str, new: str, reason: str) -> None:
 
 
 def test_references_to_variables_are_bounded(tmp_path: Path) -> None:
-    members = "t.v1.id = 0;\n" * 5_000
+    members = f"t.v1.{'a' * 50_000} = {{}};\n"
     uses = ", ".join(["t"] * 1_000)
     text = f"""ModelError_t QnnModel_composeGraphs() {{ Qnn_Tensor_t t = QNN_TENSOR_INIT;
       t.version = 1; t.v1.name = "t"; t.v1.dataType = 562; {members}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dovetail.csource import Value, parse
-from dovetail.csource.initializers import Designated
+from dovetail.csource.initializers import MAX_NESTING, Designated
 from dovetail.errors import FrontendError
 from dovetail_qnn._reading import read_bytes
 
@@ -51,7 +51,7 @@ _STATEMENT = re.compile(
     rb"|(?P<other>" + _BODY + rb");"
 )
 _CALL_END = re.compile(rb"\)\s*+,\s*+" + _NAME + rb"\s*+\)\s*+$")
-_SPLIT = re.compile(rb"[\s.]++")
+_NAMES = re.compile(_NAME)
 _SYNONYMS = {b"int": b"int32_t"}
 _BRACKET = re.compile(_STRING + rb"|" + _CHARACTER + rb"|([;{}()])")
 
@@ -81,13 +81,13 @@ class Variable:
         kind: Its type.
         start: Where its initializer begins in the text.
         stop: Where that ends.
-        members: The members assigned to it: their path, and start and stop of the value.
+        members: The members assigned to it: start of their path, start and stop of the value.
     """
 
     kind: bytes
     start: int
     stop: int
-    members: list[tuple[bytes, int, int]] = field(default_factory=list)
+    members: list[tuple[int, int, int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +180,11 @@ class CppSource:
         initial = self._parsed(variable.start, variable.stop)
         fields = initial[0] if len(initial) == 1 and isinstance(initial[0], list) else []
         assigned: dict[bytes, Any] = {}
-        for path, start, stop in variable.members:
-            *outer, last = _SPLIT.split(path)[1:]
+        for at, start, stop in variable.members:
+            self._spend(start - at)
+            *outer, last = _NAMES.findall(self.text, at, start)
+            if len(outer) >= MAX_NESTING:
+                raise ValueError(f"'{show(value)}': members are nested too deeply")
             inner = assigned
             for name in outer:
                 inner = inner.setdefault(name, {})
@@ -190,6 +193,9 @@ class CppSource:
             values = self._parsed(start, stop)
             if len(values) != 1 or isinstance(inner.get(last), dict):
                 raise ValueError(f"'{show(value)}': '{show(last)}' is not assigned one value")
+            if last in inner:
+                text = f"'{show(value)}': '{show(last)}' is assigned twice"
+                raise ValueError(f"{text}; use a variable for each tensor and param")
             inner[last] = values[0]
         return [*fields, *_designated(assigned)]
 
@@ -248,7 +254,7 @@ class CppSource:
             if function.variables.setdefault(name, variable) is not variable:
                 raise self.error(f"'{show(name)}' is declared twice", found.start())
         elif owner := function.variables.get(found["owner"] or b""):
-            owner.members.append((found["members"], *found.span("assigned")))
+            owner.members.append((found.start("members"), *found.span("assigned")))
 
     def _add_call(self, function: Function, found: re.Match[bytes]) -> None:
         start, stop = found.span("given")
@@ -272,10 +278,14 @@ class CppSource:
         raise self.error("a block without an end", at)
 
     def _parsed(self, start: int, stop: int) -> list[Value]:
-        self._work -= stop - start
+        self._spend(stop - start)
+        return parse(self.text, start, stop)
+
+    def _spend(self, count: int) -> None:
+        """Raise ValueError if the calls have read too much, with this number of bytes."""
+        self._work -= count
         if self._work < 0:
             raise ValueError("the calls refer to the same arrays too often")
-        return parse(self.text, start, stop)
 
 
 def _designated(members: Mapping[bytes, Any]) -> list[Value]:
