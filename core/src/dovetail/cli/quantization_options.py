@@ -124,8 +124,8 @@ def takes_quantization(command: Callable[..., None]) -> Callable[..., None]:
             texts = given["algorithms"]
             given["algorithms"] = tuple(name for text in texts for name in text.split(","))
         if "preserve_io_datatype" in given:
-            tensors = tuple(filter(None, given["preserve_io_datatype"]))
-            given["preserve_io_datatype"] = tensors or True
+            tensors = tuple(given["preserve_io_datatype"])
+            given["preserve_io_datatype"] = True if "" in tensors else tensors
         if "algorithm_params" in given:
             given["algorithm_params"] = _by_algorithm(given["algorithm_params"])
         command(**rest, quantization=given)

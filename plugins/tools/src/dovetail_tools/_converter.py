@@ -78,7 +78,8 @@ class ConverterOptions:
         names = self.interface.unquantized
         if not given.wanted or names == ():
             return given
-        kept = given.given.get("preserve_io_datatype") or names or True
+        own = given.given.get("preserve_io_datatype", ())
+        kept = True if names is None or own is True else tuple(dict.fromkeys((*own, *names)))
         return replace(given, given={**given.given, "preserve_io_datatype": kept})
 
     def write_templates(self, conversion: Conversion) -> None:
