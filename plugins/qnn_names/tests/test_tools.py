@@ -188,10 +188,10 @@ def output(name: str, graph: str = "") -> str:
         ),
         (
             "qairt-quantizer",
-            "-i a.dlc -l l.txt -f -c q.yaml --target_backend htp:v75 --use_quantize_v2",
+            "-i a.dlc -l l.txt -f -c q.yaml --target_backend LPAI --use_quantize_v2",
             "--lenient --quantization-style sdk --output-dlc a.quantized.dlc --output-format dlc",
             "-i a.dlc --input-list l.txt --float-fallback --config-file q.yaml --target-backend "
-            "htp:v75",
+            "lpai",
         ),
         (
             "qnn-context-binary-generator",
@@ -199,15 +199,20 @@ def output(name: str, graph: str = "") -> str:
             "",
             "--dlc_path a.dlc",
         ),
-        ("qnn-net-run", "--device_options device_id:0 --mo a", "", "--mo a"),
+        ("qnn-net-run", "--device_options device_id:0 --model a", "", "--model a"),
         # options may be cut, as long as only one of the tool's begins so
         (
             "qairt-converter",
-            "--input_net=a.onnx --out b.dlc --output b.dlc",
+            "--input_net=a.onnx --xy b.dlc --output b.dlc",
             f"--lenient --strip-quant-nodes --zero-biases --narrow-types {output('b.dlc', 'b')}",
-            "--input-network=a.onnx --out b.dlc",
+            "--input-network=a.onnx --xy b.dlc",
         ),
-        ("qnn-net-run", "--mod a --output o --act", "", "--mod a --output-dir o --act"),
+        (
+            "qnn-net-run",
+            "--set a --output o --act",
+            "",
+            "--set-output-tensors a --output-dir o --act",
+        ),
     ],
 )
 def test_arguments_become_those_of_the_command(
@@ -241,6 +246,16 @@ def test_a_value_that_becomes_nothing_is_named_with_those_that_do(given: str) ->
         translated(TOOLS["qnn-net-run"], [*given.split(), "--model", "a.so"])
     with pytest.raises(ConfigError, match="'' of --input-data-type"):
         translated(TOOLS["qnn-net-run"], ["--input_data_type"])
+
+
+def test_an_option_that_several_begin_with_is_ambiguous() -> None:
+    with pytest.raises(ConfigError, match=r"ambiguous option --input;.* --input-network"):
+        translated(TOOLS["qairt-converter"], ["--input", "a.onnx"])
+
+
+def test_an_option_without_effect_takes_no_other_option_as_its_value() -> None:
+    with pytest.raises(ConfigError, match="--packed-max-seq requires a value"):
+        translated(TOOLS["qairt-converter"], ["-i", "a.onnx", "--packed_max_seq", "--debug"])
 
 
 @pytest.mark.parametrize("model", ["net.pb", "net.pt", "net.tflite", "saved_model"])
@@ -497,7 +512,9 @@ def test_files_of_inner_tensors_have_the_names_in_the_json(folder: Path) -> None
 def test_types_of_some_inputs_and_outputs_are_preserved(folder: Path) -> None:
     run("qairt-converter -i net.onnx -o kept.dlc", folder)
     quantize = "qairt-quantizer -i kept.dlc -l first.txt -o kept8.dlc"
-    kinds = {"": "--", "--preserve_io_datatype": "xy", "--preserve_io_datatype x": "x"}
+    some = "--preserve_io_datatype x"
+    kinds = {"": "--", "--preserve_io_datatype": "xy", some: "x"}
+    kinds[f"{some} --preserve_io_datatype"] = "xy"
     for option, real in kinds.items():
         run(f"{quantize} {option}", folder)
         (graph,) = dovetail.convert(folder / "kept8.dlc").graphs.values()

@@ -24,14 +24,15 @@ _NATIVE_OUTPUTS = Option(
     ("--use-native-output-files",), why="the quantizer writes no outputs of the model"
 )
 
-# Names of backends in the SDK, whose options of the command are lower-case.
+# Names of backends in the SDK; those of the command are lower-case.
+_BACKENDS = ("CPU", "DSP", "GPU", "HTA", "HTP", "LPAI")
 _TARGET = Option(
     ("--target-device", "--target-backend"),
     ("--target-backend",),
     takes_value=True,
     values={
         "hexagon": ("--target-backend", "htp"),
-        **{name: ("--target-backend", name.lower()) for name in ("CPU", "GPU", "HTP")},
+        **{name: ("--target-backend", name.lower()) for name in _BACKENDS},
     },
     always=True,
 )

@@ -27,8 +27,8 @@ def translated(tool: Tool, args: Sequence[str]) -> list[str]:
 
     Raises:
         PluginError: The command or a frontend is not installed, or it is broken.
-        ConfigError: The option with the model is missing, or an option has another value than
-            those it can have (USAGE).
+        ConfigError: The option with the model is missing, an option is cut to what several begin
+            with, or has no value or another one than those it can have (USAGE).
     """
     declared = option_names(tool.command)
     tokens = list(_replaced(tool.options, _in_full(tool, args, declared), declared))
@@ -80,7 +80,10 @@ def _in_full(tool: Tool, args: Sequence[str], declared: Collection[str]) -> Iter
         if name.startswith("--") and not (name in own or name in declared):
             known = own | sdk_option_names(tool.command)
             found = [each for each in known if each.startswith(name)]
-            yield f"{found[0]}{equals}{value}" if len(found) == 1 else token
+            if len(found) > 1:
+                text = f"ambiguous option {name}; it could be {', '.join(sorted(found))}"
+                raise ConfigError(text, code="USAGE")
+            yield f"{found[0]}{equals}{value}" if found else token
         else:
             yield token
 
@@ -99,6 +102,8 @@ def _replaced(
         _, equals, value = token.partition("=")
         if not equals and rest and (option.takes_value or rest[0] in option.values):
             equals, value = "=", rest.pop(0)
+        if option.why and option.takes_value and (not equals or value.startswith("--")):
+            raise ConfigError(f"{_name(token)} requires a value", code="USAGE")
         if option.why:
             current_output().message(f"note: {_name(token)} has no effect: {option.why}")
         elif equals and value in option.values:
