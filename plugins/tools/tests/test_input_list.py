@@ -83,6 +83,17 @@ def test_all_faults_are_told_with_their_lines(
     assert entries() == before
 
 
+def test_a_comment_is_taken_for_names_of_nodes(
+    two_steps: str, run: Any, raw: Any, listing: Any
+) -> None:
+    raw("a.raw", np.zeros(6))
+    listing("# samples", "x:=a.raw")
+    done = net_run(run)
+    assert done.code == 3
+    (problem,) = done.error["problems"]
+    assert "a # line selects nodes, but node 'samples' not found" in problem["message"]
+
+
 @pytest.mark.parametrize(
     ("line", "left", "right"),
     [

@@ -35,8 +35,8 @@ def selected_tensors(graph: Graph, listed: InputList, problems: list[Problem]) -
         if name is None and layer in tensors:  # in lists for SNPE, layers are called like outputs
             found.append(tensors[layer])
         elif name is None:
-            text, hint = f"node '{layer}' not found in the graph", suggest_name(layer, nodes)
-            problems.append(Problem(text, listed.where(number), hint))
+            text = f"a # line selects nodes, but node '{layer}' not found in the graph"
+            problems.append(Problem(text, listed.where(number), suggest_name(layer, nodes)))
         else:
             found += nodes[name]
     named = [(listed.where(number), name) for number, name in listed.tensors]
