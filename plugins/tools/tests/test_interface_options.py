@@ -363,6 +363,8 @@ def test_an_opaque_input_is_not_quantized(convert: Any) -> None:
     assert found["image"] == ("FLOAT_32", (1, 3, 4, 6))
     assert found["ids"] == ("INT_64", (2, 5))
     assert found["features"][0] == "UFIXED_POINT_8"
+    kept = types(convert("--input-list", "list.txt", *kinds, "--preserve_io_datatype", "features"))
+    assert (kept["image"][0], kept["features"][0]) == ("FLOAT_32", "FLOAT_32")
     assert types(convert(*kinds))["image"] == ("FLOAT_32", (1, 3, 4, 6))
 
 
@@ -440,12 +442,21 @@ def test_io_config_of_newer_releases(run: Any, net: str) -> None:
     assert graph.tensors["image"].encoding == ScaleOffset(0.01, 0)
     assert [(t.name, t.dtype.name) for t in graph.outputs] == [("features", "FLOAT_16")]
     Path("newer.yaml").write_text(
-        NEWER.replace("False", "True").replace("[image]", "[loose]"), encoding="utf-8"
+        NEWER.replace("False", "True\n        Shape: 1,3,8,8"), encoding="utf-8"
     )
     done = run("convert", "-i", net, "--io_config", "newer.yaml", "-o", "out.dvt")
     assert done.code == 2
-    assert "Input Tensors: a graph begins at the model's inputs, got loose" in done.err
+    assert "'image': two shapes, (1, 3, 8, 6) and (1, 3, 8, 8); remove one" in done.err
     assert "'image': optional inputs and outputs are not supported" in done.err
+
+
+@pytest.mark.parametrize(("name", "code"), [("image", 0), ("loose", 2)])
+def test_a_graph_begins_at_inputs_of_the_model(run: Any, net: str, name: str, code: int) -> None:
+    """Whether the file has more about them or not."""
+    Path("ends.yaml").write_text(f"Converted Graph: [{{Input Tensors: [{name}]}}]", "utf-8")
+    done = run("convert", "-i", net, "--io_config", "ends.yaml", "-o", "out.dvt")
+    assert done.code == code, done.err
+    assert ("no input or output 'loose'" in done.err) == (code == 2)
 
 
 def test_io_config_and_the_command_line_over_it(convert: Any) -> None:
@@ -590,6 +601,11 @@ def test_every_fault_of_the_command_line_is_named_at_once(run: Any, net: str) ->
         ),
         (["--preserve_io", "datatype", "image", "no"], "no input or output 'no'"),
         (["-l", "no", "NCHW"], "no input or output 'no'"),
+        (
+            ["--desired_output_layout", "features", "NFC"],
+            "form\n  - input or output 'features': the layout NFC has 3 axes, but the tensor has 4"
+            "\nhint",
+        ),
         (["-l", "image", "NTF"], "the layout NTF has 3 axes, but the tensor has 4"),
         (["--legacy_io_layout", "-l", "image", "NCDHW"], "the layout NCDHW has 5 axes"),
         (

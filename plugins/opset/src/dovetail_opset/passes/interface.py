@@ -76,8 +76,10 @@ class TensorForm:
         own, wanted = self.layout or ("", "")
         if own or not wanted or self.name not in graph.tensors:
             return self
-        found = _LAST if is_channels_last(graph, graph.tensors[self.name]) else _SECOND
-        return replace(self, layout=(found.get(wanted, wanted), wanted))
+        tensor = graph.tensors[self.name]
+        found = _LAST if is_channels_last(graph, tensor) else _SECOND
+        own = found.get(wanted, wanted) if len(wanted) == len(tensor.shape) else wanted
+        return replace(self, layout=(own, wanted))  # of another rank, only what is wanted is wrong
 
     def faults(self, graph: Graph) -> Iterator[str]:
         """Yield why the tensor of a graph cannot have this form."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -95,7 +95,8 @@ def read_io_config(path: Path, problems: list[Problem]) -> IoConfig:
     """
     data: Any = read_yaml_data(path, texts=("Name",))
     found = convert({} if data is None else data, IoFile, where=str(path))
-    config = IoConfig(out_names=_cut(found, path, problems))
+    parts = found.graph or ()
+    config = IoConfig(out_names=tuple(str(n) for part in parts for n in part.outputs or ()))
     entries = [*_entries(found.inputs), *_entries(found.outputs)]
     for entry in entries:
         where = f"{path}: '{entry.name}'"
@@ -116,24 +117,26 @@ def read_io_config(path: Path, problems: list[Problem]) -> IoConfig:
             colors,
             stored_dtype=dtype,
         )
-        for side, sizes in (("Desired", desired.shape), ("Src", source.shape)):
-            try:
-                config.shapes |= {} if sizes is None else {entry.name: _shape(sizes)}
-            except ValueError:
-                text = f"expected sizes such as 1,3,224,224, got '{sizes}'"
-                problems.append(Problem(text, f"{where}: {side} Model Parameters: Shape"))
+        for shape in _shapes(source, desired, where, problems):
+            if config.shapes.setdefault(entry.name, shape) != shape:
+                text = f"two shapes, {config.shapes[entry.name]} and {shape}; remove one"
+                problems.append(Problem(text, where))
+    for name in (str(name) for part in parts for name in part.inputs or ()):
+        config.forms.setdefault(name, Form())  # nothing to do, but it must exist
     return config
 
 
-def _cut(found: IoFile, path: Path, problems: list[Problem]) -> tuple[str, ...]:
-    """Return the tensors at which the file cuts the model."""
-    parts = found.graph or ()
-    own = {entry.name for entry in _entries(found.inputs)}
-    others = [str(n) for part in parts for n in part.inputs or () if str(n) not in own]
-    if others:
-        text = f"a graph begins at the model's inputs, got {', '.join(others)}"
-        problems.append(Problem(text, f"{path}: Converted Graph: Input Tensors"))
-    return tuple(str(name) for part in parts for name in part.outputs or ())
+def _shapes(
+    source: Source, desired: Desired, where: str, problems: list[Problem]
+) -> Iterator[Shape]:
+    """Yield the shapes that an entry gives."""
+    for side, sizes in (("Src", source.shape), ("Desired", desired.shape)):
+        try:
+            if sizes is not None:
+                yield _shape(sizes)
+        except ValueError:
+            text = f"expected sizes such as 1,3,224,224, got '{sizes}'"
+            problems.append(Problem(text, f"{where}: {side} Model Parameters: Shape"))
 
 
 def _entries(entries: Iterable[Entry] | None) -> Iterable[Entry]:
