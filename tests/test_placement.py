@@ -256,7 +256,7 @@ def test_options_of_the_call_and_sections_without_effect(
     log = "dovetail.runtime.config_file._own_form.log.warning"
     monkeypatch.setattr(log, lambda text, *parts: warned.append(text % parts))
     with dt.Session("net.dvt", "cpu", "net.toml"):
-        assert "net.toml: [placement] is not used by 'cpu'" in warned
+        assert "net.toml: [placement] is not used by 'cpu', but by the backend hetero" in warned
     Path("net.toml").write_text('[backend.hetero]\norder = ["cpu"]\n[backend.cpu]\nengin = 1\n')
     with pytest.raises(ConfigError) as wrong:
         dt.Session("net.dvt", BACKEND, "net.toml")

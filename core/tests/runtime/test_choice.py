@@ -345,7 +345,7 @@ def test_a_config_file(caplog: pytest.LogCaptureFixture) -> None:
     with Session(model, "auto:second,first", data, ops=OPS) as session:
         assert session.graphs["net"].placement.choice.backend == "first"
     config_from({"auto": {}}, "first", "run.toml")
-    assert "run.toml: [auto] is not used by 'first'" in caplog.text
+    assert "run.toml: [auto] is not used by 'first', but by the backend auto" in caplog.text
     with pytest.raises(ConfigError) as caught:
         config_from({"auto": {"members": {}}, "backend": {"auto": {}}}, "auto", "run.toml")
     assert "$.auto.members: unknown key" in str(caught.value)

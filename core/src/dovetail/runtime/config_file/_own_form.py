@@ -69,7 +69,9 @@ def config_from(data: Mapping[str, Any], backend: str, where: str) -> RunConfig:
     faults.raise_all()
     for owner, table in TABLES.items():
         if getattr(file, table) is not None and (composite is None or composite.name != owner):
-            log.warning("%s: [%s] is not used by '%s'", where, table, backend)
+            log.warning(
+                "%s: [%s] is not used by '%s', but by the backend %s", where, table, backend, owner
+            )
     others = {name: own for name, own in file.backend.items() if name not in used}
     for name in others:
         log.warning("%s: the options of backend '%s' are not used by '%s'", where, name, backend)
