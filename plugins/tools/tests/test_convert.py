@@ -374,6 +374,7 @@ def test_dry_run_shows_unused_inputs(run: Any) -> None:
         ([], 3, "--define-symbol width"),
         (["-d", "x", "1,a"], 2, "expected an integer, got 'a'"),
         (["-s", "width", "4.5"], 2, "expected an integer, got '4.5'"),
+        (["-s", "width", "4", "-s", "width", "8"], 2, "4 and 8 (for a graph of each shape, repeat"),
         (["-d", "x"], 2, "takes two values"),
         (["--input-value", "x", "[[1],[2,3]]"], 2, "got '[[1],[2,3]]'"),
         (["--input-value", "x", "one"], 2, "expected a number or an array of numbers, got 'one'"),

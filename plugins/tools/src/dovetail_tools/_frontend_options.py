@@ -70,7 +70,8 @@ def frontend_options(
     shapes = {n: [shape] for n, shape in default_shapes.items()} | _shapes(texts.dims, problems)
     known = by_name("--input-value", texts.values, problems)
     values = {n: _array(f"--input-value {n}", text, problems) for n, text in known.items()}
-    symbols = by_name("--define-symbol", texts.symbols, problems)
+    hint = "for a graph of each shape, repeat --input-dim NAME DIMS"
+    symbols = by_name("--define-symbol", texts.symbols, problems, hint)
     numbers = {n: _number(f"--define-symbol {n}", text, problems) for n, text in symbols.items()}
     several = {name: given for name, given in shapes.items() if len(given) > 1}
     single = {name: given[0] for name, given in shapes.items() if len(given) == 1}

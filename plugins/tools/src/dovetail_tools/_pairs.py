@@ -56,7 +56,7 @@ def split_pairs(values: Iterable[str] | None) -> list[tuple[str, str]]:
 
 
 def by_name(
-    option: str, pairs: Iterable[tuple[str, str]], problems: list[Problem]
+    option: str, pairs: Iterable[tuple[str, str]], problems: list[Problem], hint: str = ""
 ) -> dict[str, str]:
     """Return the value of each name of an option.
 
@@ -64,12 +64,13 @@ def by_name(
         option: The option.
         pairs: Names and values.
         problems: Receives names with several values.
+        hint: What to do instead of giving several.
     """
     found: dict[str, str] = {}
     for name, value in pairs:
         if found.setdefault(name, value) != value:
             text = f"contradictory values {found[name]} and {value}"
-            problems.append(Problem(text, f"{option} {name}"))
+            problems.append(Problem(text, f"{option} {name}", hint))
     return found
 
 
