@@ -188,10 +188,10 @@ def output(name: str, graph: str = "") -> str:
         ),
         (
             "qairt-quantizer",
-            "-i a.dlc -l l.txt -f -c q.yaml --target_backend LPAI --use_quantize_v2",
+            "-i a.dlc -l l.txt -f -c q.yaml --target_backend LPAI --use_quantize_v2 --preserve x",
             "--lenient --quantization-style sdk --output-dlc a.quantized.dlc --output-format dlc",
             "-i a.dlc --input-list l.txt --float-fallback --config-file q.yaml --target-backend "
-            "lpai",
+            "lpai --preserve-io-datatype x",
         ),
         (
             "qnn-context-binary-generator",

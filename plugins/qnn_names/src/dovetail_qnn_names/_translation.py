@@ -78,8 +78,10 @@ def _in_full(tool: Tool, args: Sequence[str], declared: Collection[str]) -> Iter
         name, equals, value = token.partition("=")
         name = _name(name)
         if name.startswith("--") and not (name in own or name in declared):
-            known = own | sdk_option_names(tool.command)
-            found = [each for each in known if each.startswith(name)]
+            # those of later releases are only declared, and come after: some are ours alone
+            first = own | sdk_option_names(tool.command)
+            found = [each for each in first if each.startswith(name)]
+            found = found or [each for each in declared if each.startswith(name)]
             if len(found) > 1:
                 text = f"ambiguous option {name}; it could be {', '.join(sorted(found))}"
                 raise ConfigError(text, code="USAGE")
