@@ -76,6 +76,18 @@ def refusal(
     return caught.value
 
 
+def test_a_pass_that_rejects_its_options_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second run would repeat all warnings."""
+    runs = []
+
+    def reject(graph: Graph) -> None:
+        runs.append(graph.name)
+        raise ConfigError("the graph has no input 'z'")
+
+    assert "no input 'z'" in str(refusal(chain("Scale"), monkeypatch, OPS, Step("form", reject)))
+    assert runs == ["a"]
+
+
 def lose(graph: Graph) -> None:
     """Remove the node that writes an output."""
     graph.remove_node(graph.nodes[-1])

@@ -171,7 +171,8 @@ def _optimized(
     """Return what the frontend reads after the passes.
 
     A check takes longer than most passes. So there is one, of the result; if it finds a fault or a
-    pass fails, all is done again with a check after each step, to name the one at fault.
+    pass fails, all is done again with a check after each step, to name the one at fault. That is
+    not a pass that rejects its options.
     """
     graphs = read()
     if on_read is not None:
@@ -181,6 +182,8 @@ def _optimized(
         for graph in graphs:
             _run(graph, steps)
             check_ops(graph, ops)
+    except ConfigError:
+        raise
     except Exception:
         for graph in read():
             check_ops(graph, ops)
