@@ -228,6 +228,7 @@ def test_every_form_that_is_impossible_is_named() -> None:
         TensorForm("x", ("NCHW", "NFC"), "int9"),
         TensorForm("y", ("NCHW", "NHCW"), "float32", 0.5, colors=("rgb", "bgr")),
         TensorForm("y", colors=("rgb", "rgba")),
+        TensorForm("y", None, "uint8", 0.5, 2**31),
     ]
     graph = relu()
     with pytest.raises(ConfigError) as caught:
@@ -241,6 +242,7 @@ def test_every_form_that_is_impossible_is_named() -> None:
         "unsupported layout 'NHCW'",
         "a scale needs one of the types int8, uint8, int16, uint16, got float32",
         "only inputs have colors",
+        "the offset must be an integer of 32 bits, got 2147483648",
         "two forms are given",
         "cannot convert rgb to rgba",
     ):

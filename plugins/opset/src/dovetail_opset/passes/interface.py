@@ -109,6 +109,8 @@ class TensorForm:
             yield f"a scale is for real values, but the model's type is {tensor.dtype.name}"
         if self.scale is not None and not 0 < self.scale < float("inf"):
             yield f"the scale must be positive and finite, got {self.scale}"
+        if not -(2**31) <= self.offset < 2**31:
+            yield f"the offset must be an integer of 32 bits, got {self.offset}"
 
     def _color_faults(self, tensor: Tensor) -> Iterator[str]:
         given, own = self.colors or ("", "")
