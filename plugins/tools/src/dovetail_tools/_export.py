@@ -10,7 +10,7 @@ from dovetail.api import export
 from dovetail.api.exporting import exporter_for
 from dovetail.cli.exporter_options import exporter_options
 from dovetail.cli.output import current_output, named_files, show_differences
-from dovetail.files import recorded_writes
+from dovetail.files import created_folder, recorded_writes
 
 
 def export_file(
@@ -31,7 +31,7 @@ def export_file(
     start = time.perf_counter()
     exporter = exporter_for(target, format, "--output-path")
     options = exporter_options(exporter, texts)
-    with recorded_writes() as written:
+    with created_folder(target.parent), recorded_writes() as written:
         notes = export(source, target, format or exporter.name, options, graph=graph)
     seconds = time.perf_counter() - start
     files = list(dict.fromkeys((target, *written)))
