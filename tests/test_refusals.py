@@ -222,3 +222,36 @@ def test_errors_as_json(run_folder: Path) -> None:
     error = json.loads(done.stderr.splitlines()[-1])["error"]
     assert (done.returncode, done.stdout) == (3, "")
     assert error["code"] == "INPUT_INVALID"
+
+
+LONG = "a" * 300  # more than a file system allows
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        f"convert -i net.onnx -o {LONG}.dvt",
+        f"quantize --model net.dvt --float-fallback -o {LONG}.dvt",
+        f"export net.dvt -o {LONG}.onnx",
+        f"net-run --model net.dvt --input-list list.txt --output-dir {LONG}",
+        f"inspect {LONG}",
+        f"replay {LONG}",
+        f"cache list --folder {LONG}",
+        f"new-plugin hook watcher --output-path {LONG}",
+    ],
+)
+def test_a_name_that_is_too_long_is_no_bug(run_folder: Path, arguments: str) -> None:
+    before = sorted(path.name for path in run_folder.iterdir())
+    done = run(run_folder, *arguments.split())
+    assert done.returncode in (2, 3), done.stderr
+    assert "internal error" not in done.stderr
+    assert LONG in done.stderr
+    assert sorted(path.name for path in run_folder.iterdir()) == before
+
+
+def test_an_export_creates_its_folder_or_leaves_none(run_folder: Path) -> None:
+    assert run(run_folder, "export", "net.dvt", "-o", "new/inner/net.onnx").returncode == 0
+    assert dovetail.convert(run_folder / "new/inner/net.onnx").graphs
+    done = run(run_folder, "export", "net.dvt", "--graph", "z", "-o", "other/inner/net.onnx")
+    assert done.returncode == 2, done.stderr
+    assert not (run_folder / "other").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -154,15 +155,16 @@ def model_file(path: Path, source: Path, format: str | None, option: str) -> Mod
 def _keep_source(path: Path, exporter: Exporter | None, source: Path, where: str) -> None:
     """Raise if a model's files would replace files that its source may consist of."""
     written = (path,) if exporter is None else exporter.files(path)
-    replaced = [new for new in written if new.exists()]
-    if not replaced or not source.exists():
+    # os.path's, since pathlib's raise if a name is too long or a folder cannot be searched
+    replaced = [new for new in written if os.path.exists(new)]
+    if not replaced or not os.path.exists(source):
         return
     read = {source}
     if source.suffix.lower() != SUFFIX:
         formats = (e for e in _exporters().values() if e.suffix == source.suffix.lower())
         read.update(*(each.files(source) for each in formats))
     for new in replaced:
-        if any(old.exists() and new.samefile(old) for old in read):
+        if any(os.path.exists(old) and new.samefile(old) for old in read):
             what = "the file" if new == path else f"{new.name}, next to the file,"
             raise _usage(f"{what} would overwrite its source", where, "use another name")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -93,8 +94,8 @@ def _existing(folder: Path | None) -> ContextCache:
     Raises:
         ConfigError: The given folder does not exist.
     """
-    if folder is not None and not folder.is_dir():
-        what = "is not a folder" if folder.exists() else "does not exist"
+    if folder is not None and not os.path.isdir(folder):  # pathlib's raises if a name is too long
+        what = "is not a folder" if os.path.lexists(folder) else "does not exist"
         raise ConfigError(f"the folder {what}", code="USAGE", where=f"--folder {folder}")
     return ContextCache(folder)
 

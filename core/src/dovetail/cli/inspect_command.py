@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -90,11 +91,12 @@ def inspect(
     }
     _require_one(chosen)
     file = model_path(file)
-    contained = not file.is_dir() and is_container(file)
+    is_folder = os.path.isdir(file)  # pathlib's raises if a name is too long
+    contained = not is_folder and is_container(file)
     if not contained and _show_other(file, [name for name, given in chosen.items() if given]):
         return
     # a damaged one is reported as a container
-    contained = contained or (not file.is_dir() and file.suffix.lower() in _CONTAINER_SUFFIXES)
+    contained = contained or (not is_folder and file.suffix.lower() in _CONTAINER_SUFFIXES)
     if verify:
         if not contained:
             raise ConfigError(

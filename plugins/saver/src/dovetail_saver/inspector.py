@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -20,9 +21,9 @@ class TraceInspector:
 
     def recognises(self, path: Path) -> bool:
         """Return whether a path is a folder with the files of a trace, or a packed trace."""
-        if path.is_dir():
+        if os.path.isdir(path):
             return (path / _HEADER).is_file() and (path / _CALLS).is_file()
-        return path.is_file() and (path.suffix.lower() == _SUFFIX or _is_packed(path))
+        return os.path.isfile(path) and (path.suffix.lower() == _SUFFIX or _is_packed(path))
 
     def summary(self, path: Path) -> FileSummary:
         """Return who recorded a trace, and the number and times of its calls.

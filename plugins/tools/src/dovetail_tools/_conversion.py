@@ -237,7 +237,7 @@ def target_file(source: Path, output: Path | None, output_format: str | None) ->
     above = next(parent for parent in target.parents if os.path.lexists(parent))
     if not above.is_dir():
         raise unwritable(target, OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)))
-    if target.is_dir():
+    if os.path.isdir(target):  # pathlib's raises if a name is too long
         raise unwritable(target, OSError(errno.EISDIR, os.strerror(errno.EISDIR)))
     return file
 

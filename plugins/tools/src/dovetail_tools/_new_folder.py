@@ -27,9 +27,9 @@ class NewFolder:
 def in_the_way(path: Path) -> Problem | None:
     """Return a problem if a folder would replace foreign files, else None."""
     hint = "move it away, or choose another --output-path"
-    if path.is_symlink() or (os.path.lexists(path) and not path.is_dir()):
+    if os.path.islink(path) or (os.path.lexists(path) and not os.path.isdir(path)):
         return Problem("the path exists and is not a folder", str(path), hint)
-    if path.is_dir() and any(path.iterdir()):
+    if os.path.isdir(path) and any(path.iterdir()):
         return Problem("the folder is not empty, and is not replaced", str(path), hint)
     return None
 
@@ -57,7 +57,7 @@ def write_folders(
         renamed = {
             Path(folder.path.name): Path(to.name)
             for folder in folders
-            if keep and folder.path.exists() and (to := keep(folder.path))
+            if keep and os.path.exists(folder.path) and (to := keep(folder.path))
         }
         staging.commit([Path(folder.path.name) for folder in folders], renamed=renamed)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 from typing import IO
@@ -21,7 +22,7 @@ def region(folder: Path, name: str) -> Region:
     Raises:
         TraceError: It is not a regular file, is outside the folder, or is packed in another form.
     """
-    return packed_region(folder, name) if folder.is_file() else Region(_member(folder, name))
+    return packed_region(folder, name) if os.path.isfile(folder) else Region(_member(folder, name))
 
 
 def _member(folder: Path, name: str) -> Path:
@@ -46,7 +47,7 @@ def open_member(folder: Path, name: str) -> IO[bytes]:
     Raises:
         TraceError: It cannot be read, is not a regular file, or is outside the folder.
     """
-    if folder.is_file():
+    if os.path.isfile(folder):  # pathlib's raises if a name is too long
         return open_packed(folder, name)
     path = _member(folder, name)
     try:

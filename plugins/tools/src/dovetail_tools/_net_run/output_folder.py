@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -50,7 +51,7 @@ def check_replaceable(path: Path, graphs: Iterable[str]) -> None:
 
 
 def _results(folder: Path) -> list[str]:
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # pathlib's raises if a name is too long
         return []
     found = [entry for entry in folder.iterdir() if _RESULT.fullmatch(entry.name)]
     for entry in found:
