@@ -57,13 +57,56 @@ def converter_seeds() -> list[Seed]:
 
 
 def cpp_seeds() -> list[Seed]:
-    """Return the same graphs as C++, in both forms."""
+    """Return the same graphs as C++, in both forms, and one of variables and their members."""
     forms = (QnnCppOptions(), QnnCppOptions(op_style="2.18"))
-    return [
+    exported = [
         Seed(f"{name} {form.op_style}", _exported(graph, QnnCppExporter(), form))
         for name, graph in _graphs()
         for form in forms
     ]
+    _, _, weights = exported[0].data.partition(_BETWEEN)
+    return [*exported, Seed("variables", _BETWEEN.join((_assigned().encode(), weights)))]
+
+
+def _assigned() -> str:
+    """Return a Relu in the form of other programs, which assign the members of each struct."""
+    text = """ModelError_t QnnModel_composeGraphs() {
+QnnModel net;
+VALIDATE(net.initialize(backend, interface, context, "net", false, 1, graphs), err);
+"""
+    for name, kind in (("x", "APP_WRITE"), ("y", "APP_READ")):
+        text += f"""uint32_t sizes_{name}[] = {{2, 3}};
+Qnn_Tensor_t {name} = QNN_TENSOR_INIT;
+{{
+{name}.version = QNN_TENSOR_VERSION_1;
+{name}.v1.name = "{name}";
+{name}.v1.type = QNN_TENSOR_TYPE_{kind};
+{name}.v1.dataType = QNN_DATATYPE_UFIXED_POINT_8;
+{name}.v1.quantizeParams.encodingDefinition = QNN_DEFINITION_DEFINED;
+{name}.v1.quantizeParams.quantizationEncoding = QNN_QUANTIZATION_ENCODING_SCALE_OFFSET;
+{name}.v1.quantizeParams.scaleOffsetEncoding.scale = 0.5;
+{name}.v1.quantizeParams.scaleOffsetEncoding.offset = -3;
+{name}.v1.rank = 2;
+{name}.v1.dimensions = sizes_{name};
+}}
+"""
+    return (
+        text
+        + """VALIDATE(net.addTensor("x", x), err);
+Qnn_Param_t operation = QNN_PARAM_INIT;
+operation.paramType = QNN_PARAMTYPE_SCALAR;
+operation.name = "operation";
+operation.scalarParam.dataType = QNN_DATATYPE_UINT_32;
+operation.scalarParam.uint32Value = 4;
+Qnn_Param_t params[] = {operation};
+const char* inputs[] = {"x"};
+Qnn_Tensor_t outputs[] = {y};
+VALIDATE(net.addNode(QNN_OPCONFIG_VERSION_1, "relu", "qti.aisw", "ElementWiseNeuron", params, 1,
+  inputs, 1, outputs, 1), err);
+return err;
+}
+"""
+    )
 
 
 def _graphs() -> list[tuple[str, Graph]]:
