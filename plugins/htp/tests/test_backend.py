@@ -228,10 +228,17 @@ def test_a_device_that_cannot_be_emulated(device, texts) -> None:
 
 
 @pytest.mark.parametrize("key", ["dsp_arch", "htp_arch"])
-def test_an_architecture_is_enough_for_a_newer_soc(key: str) -> None:
-    """Public files have numbers of chips that no table has yet."""
+def test_an_architecture_is_enough_for_a_newer_soc(
+    key: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Public files have numbers of chips that no table has yet; a misspelt one is not silent."""
     device = msgspec.convert({"soc_model": 999, key: "v81"}, HtpDevice)
     assert str(processor(HTP, None, device)) == "htp v81"
+    with runtime.Backend.create("htp") as backend:
+        backend.create_context(backend.create_device({"soc_model": 57, key: "v75"}))
+        assert not caplog.text
+        backend.create_context(backend.create_device({"soc_model": 999, key: "v81"}))
+    assert "SoC 999 is not in the tables: it is emulated as 'htp v81' with 4 MB" in caplog.text
 
 
 def test_a_name_tells_socs_with_one_id_apart() -> None:

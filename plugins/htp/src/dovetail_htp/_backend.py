@@ -39,6 +39,7 @@ from dovetail_htp.processors import (
     FAMILIES,
     Family,
     Processor,
+    newer_socs,
     processor,
     require_weight_sharing,
 )
@@ -119,6 +120,9 @@ class HtpBackend(PlanBackend):
                 weights.
         """
         target = self.target(device)
+        for number in newer_socs(device):
+            text = "SoC %d is not in the tables: it is emulated as '%s' with %d MB of VTCM"
+            log.warning(text, number, target, device.vtcm_mb or target.vtcm_bytes // 2**20)
         if isinstance(config, HtpContext) and config.weight_sharing_enabled:
             require_weight_sharing(target)
         return super().open_context(device, config, weights)

@@ -114,18 +114,33 @@ def require_weight_sharing(target: Processor) -> None:
         )
 
 
+def newer_socs(device: HtpDevice) -> list[int]:
+    """Return the numbers of SoCs that no table has, of a device that states an architecture."""
+    if not (device.dsp_arch or device.htp_arch):
+        return []
+    numbers = (n for n in (device.soc_model, device.soc_id) if isinstance(n, int) and n > 0)
+    return [number for number in numbers if not _is_known(number)]
+
+
+def _is_known(number: int) -> bool:
+    try:
+        find_soc(number)
+    except ValueError:
+        return False
+    return True
+
+
 def _soc_of(device: HtpDevice, problems: list[Problem]) -> Soc | None:
     """Return the SoC of a device; add a problem if it is unknown or there are two."""
     given = {"soc_model": device.soc_model, "soc_id": device.soc_id}
+    newer = newer_socs(device)
     found: dict[str, Soc] = {}
     for key, model in given.items():
-        if model:
+        if model and model not in newer:
             try:
                 found[key] = find_soc(model)
             except ValueError as error:
-                is_newer = isinstance(model, int) and model > 0
-                if not is_newer or not (device.dsp_arch or device.htp_arch):
-                    problems.append(Problem(str(error), key))
+                problems.append(Problem(str(error), key))
     if len({soc.id for soc in found.values()}) > 1:
         named = " and ".join(f"{key} {soc.name}" for key, soc in found.items())
         problems.append(Problem(f"two SoCs: {named}", "soc_id", "remove soc_id, the older key"))
