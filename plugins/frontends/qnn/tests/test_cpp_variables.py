@@ -127,6 +127,18 @@ def test_members_that_are_assigned(tmp_path: Path) -> None:
         ("_x.v1.id = 0", "_x.v1.id = 0, 1", "'tensor_x': 'id' is not assigned one value"),
         ("_x.v1.id = 0", "_x.v1 = 0", "'tensor_x': 'v1' is assigned in parts, too"),
         ("_x.v1.id = 0", "_x.v1.rank = 2", "'tensor_x': 'rank' is assigned twice; use a variable"),
+        ("_x.v1.id = 0", "_x.v1.id |= 1", "'tensor_x' is changed, not only declared"),
+        ("_x.v1.id = 0", "_x.v1.dimensions[0] = 1", "'tensor_x' is changed, not only declared"),
+        (
+            "  VALIDATE(net.addTensor",
+            "  dimensions_x[1] = 4;\n  VALIDATE(net.addTensor",
+            "'dimensions_x'",
+        ),
+        (
+            "  VALIDATE(net.addTensor",
+            "  tensor_x = tensor_y;\n  VALIDATE(net.addTensor",
+            "'tensor_x' is",
+        ),
         ("_x.v1.id = 0", "_x" + ".a" * 100_000 + " = 0", "members are nested too deeply"),
         ("  {\n  tensor_x.v", "  { { {\n  tensor_x.v", "a statement cannot be read"),
     ],

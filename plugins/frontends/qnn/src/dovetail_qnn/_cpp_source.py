@@ -48,6 +48,8 @@ _STATEMENT = re.compile(
     rb"|(?P<struct>Qnn_\w++)\s++(?P<variable>" + _NAME + rb")\s*+=(?P<initial>" + _BODY + rb");"
     rb"|(?P<owner>" + _NAME + rb")(?P<members>(?:\s*+\.\s*+" + _NAME + rb")++)\s*+=(?!=)"
     rb"(?P<assigned>" + _BODY + rb");"
+    rb"|(?P<changed>" + _NAME + rb")(?:\s*+\.\s*+" + _NAME + rb"|\s*+\[[^];]*+\])*+"
+    rb"\s*+[-+*/%&|^]?=(?!=)" + _BODY + rb";"
     rb"|(?P<other>" + _BODY + rb");"
 )
 _CALL_END = re.compile(rb"\)\s*+,\s*+" + _NAME + rb"\s*+\)\s*+$")
@@ -253,6 +255,8 @@ class CppSource:
             variable = Variable(found["struct"], *found.span("initial"))
             if function.variables.setdefault(name, variable) is not variable:
                 raise self.error(f"'{show(name)}' is declared twice", found.start())
+        elif (name := found["changed"]) in function.arrays or name in function.variables:
+            raise self.error(f"'{show(name)}' is changed, not only declared", found.start())
         elif owner := function.variables.get(found["owner"] or b""):
             owner.members.append((found.start("members"), *found.span("assigned")))
 
