@@ -531,7 +531,9 @@ def test_a_float_model_for_a_backend_is_no_failed_quantization(folder: Path) -> 
 def test_options_without_effect_are_no_errors(folder: Path) -> None:
     quantize = "qairt-quantizer --input_dlc some.dlc --input_list first.txt --output_dlc out.dlc"
     run("qairt-converter -i net.onnx -o some.dlc", folder)
-    run(f"{quantize} --percentile_calibration_value 99.9 --pack_4_bit_weights", folder)
+    said = run(f"{quantize} --percentile_calibration_value 99.9 --pack_4_bit_weights", folder)
+    assert "note: an option had no effect: percentile_calibration_value requires" in said
+    assert "note: an option had no effect: pack_4_bit_weights requires" in said
     said = run(f"{quantize} --export_stripped_dlc", folder)
     assert "note: --export-stripped-dlc has no effect: a DLC has only" in said
 

@@ -20,6 +20,7 @@ from dovetail.quantization.options import (
     Style,
     options_from,
     parse_steps,
+    unmet_options,
 )
 from dovetail.quantization.quantizer import Calibration, Quantized, Quantizer, Sample
 from dovetail.quantization.report import (
@@ -60,4 +61,5 @@ __all__ = [
     "Workspace",
     "options_from",
     "parse_steps",
+    "unmet_options",
 ]

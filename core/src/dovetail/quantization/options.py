@@ -301,7 +301,7 @@ def _contradictions(
         texts.append("ignore_encodings and quantization_overrides are mutually exclusive")
     if options.ignore_encodings and options.float_fallback:
         texts.append("float_fallback and ignore_encodings are mutually exclusive")
-    texts += () if options.lenient else _without_effect(options, faulty)
+    texts += () if options.lenient else unmet_options(options, faulty)
     if options.use_aimet_quantizer and (said := _unlike_aimet(options)):
         texts.append(f"use_aimet_quantizer and {' and '.join(said)} are mutually exclusive")
     texts += [
@@ -317,8 +317,13 @@ def _contradictions(
     return [Problem(text, where) for text in texts]
 
 
-def _without_effect(options: QuantizationOptions, faulty: Collection[str]) -> Iterator[str]:
-    """Yield why set options have no effect, which is no error if the options are lenient."""
+def unmet_options(options: QuantizationOptions, faulty: Collection[str] = ()) -> Iterator[str]:
+    """Yield what options without effect require, which is no error if the options are lenient.
+
+    Args:
+        options: The options.
+        faulty: Names of options whose values are wrong, and are not judged.
+    """
     calibrations = ("act_quantizer_calibration", "param_quantizer_calibration")
     if options.percentile_calibration_value is not None and not any(
         name in faulty or getattr(options, name) == "percentile" for name in calibrations

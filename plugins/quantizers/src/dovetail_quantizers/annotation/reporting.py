@@ -9,7 +9,14 @@ import numpy as np
 
 from dovetail.errors import QuantizationError, counted
 from dovetail.ir import Block, DType, Encoding, Graph, ScaleOffset, Tensor, TensorKind
-from dovetail.quantization import Bias, Difference, Sharing, TensorDecision, Weight
+from dovetail.quantization import (
+    Bias,
+    Difference,
+    Sharing,
+    TensorDecision,
+    Weight,
+    unmet_options,
+)
 from dovetail_opset import is_op
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.groups import Group
@@ -221,6 +228,8 @@ def already_fixed(
 def without_effect(plan: Plan, decisions: Mapping[Tensor, EncodingDecision]) -> Iterator[str]:
     """Yield a note for each option without effect, with the reason."""
     options = plan.options
+    for text in unmet_options(options):
+        yield f"an option had no effect: {text}"
     block = options.weights_block_size
     if block is not None and not any(isinstance(d.encoding, Block) for d in decisions.values()):
         why = _no_blocks(plan, block)
