@@ -622,6 +622,17 @@ def test_names_and_layouts_are_checked_though_nothing_changes(
     assert {path.name for path in Path().iterdir()} == {"net.onnx"}
 
 
+def test_a_template_overwrites_no_model(run: Any, net: str) -> None:
+    before = Path(net).read_bytes()
+    custom, io = "--dump-custom-io-config-template", "--dump-io-config-template"
+    done = run("convert", "-i", net, io, f"./{net}")
+    assert (done.code, f"{io}: the template would overwrite the model" in done.err) == (2, True)
+    assert Path(net).read_bytes() == before
+    done = run("convert", "-i", net, io, "same.yaml", custom, "same.yaml")
+    assert (done.code, "two templates have the same path" in done.err) == (2, True)
+    assert run("convert", "-i", net, io, "io.yaml", custom, "custom.yaml").code == 0
+
+
 # -- nodes and the file ----------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -127,6 +128,14 @@ def read_options(
     if not texts.others["out_names"]:
         texts = replace(texts, others={**texts.others, "out_names": request.out_names})
     options, shapes = frontend_options(source, input_format, texts, request.shapes, problems)
+    templates = {option: values[option] for option in _TEMPLATES if values[option] is not None}
+    problems += [
+        Problem("the template would overwrite the model", f"--{option.replace('_', '-')}")
+        for option, path in templates.items()
+        if os.path.exists(path) and os.path.samefile(path, source)
+    ]
+    if len(set(templates.values())) < len(templates):
+        problems.append(Problem("two templates have the same path"))
     style = further.graph["op_style"]
     if style not in (None, *OP_STYLES):
         expected = " or ".join(OP_STYLES)
@@ -138,7 +147,6 @@ def read_options(
         (configured_pass("interface", each),) if each else ()
         for each in (form, request.values_after_quantization())
     )
-    templates = {option: values[option] for option in _TEMPLATES if values[option] is not None}
     return ConverterOptions(
         options, shapes, request, further.graph, artefact or {}, before, after, templates
     )
