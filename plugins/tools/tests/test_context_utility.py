@@ -56,6 +56,18 @@ def test_graphs_and_tensors(new_net: Any, run: Any) -> None:
     assert "info" not in graph["graphBlobInfoV2"]
 
 
+def test_the_binary_is_not_overwritten(new_net: Any, run: Any) -> None:
+    net = new_net()
+    net.save(net.node("Relu", net.input("x", 2, 3), name="y"))
+    info_of(run)
+    before = Path("output/net.bin").read_bytes()
+    given = ("--context-binary", "output/net.bin", "--json-file", "output/../output/net.bin")
+    done = run("context-binary-utility", *given)
+    assert done.code == 2
+    assert "would overwrite the context binary" in done.err
+    assert Path("output/net.bin").read_bytes() == before
+
+
 @pytest.mark.parametrize(("bitwidth", "key"), [(None, "axisScaleOffset"), (4, "bwAxisScaleOffset")])
 def test_encodings_along_an_axis(new_net: Any, run: Any, bitwidth: int | None, key: str) -> None:
     net = new_net()

@@ -214,6 +214,14 @@ def test_a_trace_is_next_to_the_results_as_on_a_device(three: list[Any], run: An
     assert "optrace requires --profiling-level detailed" in done.error["message"]
 
 
+def test_a_chrome_trace_overwrites_nothing_that_is_read(three: list[Any], run: Any) -> None:
+    before = Path("list.txt").read_bytes()
+    done = net_run(run, "--profiling-level", "detailed", "--chrome-trace", "./list.txt")
+    assert done.code == 2, done.err
+    assert "--chrome-trace would overwrite list.txt, which is read" in done.error["message"]
+    assert Path("list.txt").read_bytes() == before
+
+
 def test_a_chrome_trace_needs_a_profile(three: list[Any], run: Any) -> None:
     done = net_run(run, "--chrome-trace", "trace.json")
     assert done.code == 2

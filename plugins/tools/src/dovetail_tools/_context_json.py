@@ -14,10 +14,11 @@ from typing import Any
 
 from dovetail.cli.output import current_output
 from dovetail.container import ContextFile
-from dovetail.errors import counted
+from dovetail.errors import ConfigError, counted
 from dovetail.files import atomic_write
 from dovetail.ir import DataFormat, Graph, Tensor, static_tensors
 from dovetail_tools._encoding_json import quantize_params
+from dovetail_tools._option_values import is_same
 
 # QNN's numbers of backends.
 _BACKENDS = {"saver": 2, "cpu": 3, "gpu": 4, "dsp": 5, "htp": 6, "hta": 7, "lpai": 12}
@@ -34,9 +35,13 @@ def write_context_json(binary: Path, path: Path) -> None:
 
     Raises:
         DovetailError: The binary cannot be read, is damaged or is not a context binary; the file
-            cannot be written.
+            is the binary, or cannot be written.
     """
     data = context_json(ContextFile.open(binary))
+    if is_same(path, binary):
+        raise ConfigError(
+            "the JSON would overwrite the context binary", code="USAGE", where=f"--json-file {path}"
+        )
     with atomic_write(path) as file:
         file.write(json.dumps(data, indent=2).encode() + b"\n")
     graphs = data["info"]["numGraphs"]

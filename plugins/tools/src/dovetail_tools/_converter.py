@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from dovetail_tools._interface import (
     io_config_template,
     read_interface,
 )
+from dovetail_tools._option_values import is_same
 from dovetail_tools._quantization import QuantizationRequest
 
 T = TypeVar("T")
@@ -132,7 +132,7 @@ def read_options(
     problems += [
         Problem("the template would overwrite the model", f"--{option.replace('_', '-')}")
         for option, path in templates.items()
-        if os.path.exists(path) and os.path.samefile(path, source)
+        if is_same(path, source)
     ]
     if len(set(templates.values())) < len(templates):
         problems.append(Problem("two templates have the same path"))

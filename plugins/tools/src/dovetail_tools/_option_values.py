@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
@@ -24,6 +25,11 @@ def parse_input_lists(text: str) -> tuple[Path | None, ...]:
     if not any(lists):
         raise usage("all graphs are skipped", where=f"--input-list {text}")
     return tuple(lists)
+
+
+def is_same(path: Path, other: Path) -> bool:
+    """Return whether both paths are of one existing file."""
+    return os.path.exists(path) and os.path.exists(other) and path.samefile(other)
 
 
 def parse_set_outputs(text: str | None) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from dovetail.errors import DovetailError, Problem
 from dovetail.files import unreadable
+from dovetail_tools._option_values import is_same
 
 _WEIGHTS, _NET = ".bin", "_net"
 
@@ -28,7 +29,7 @@ def next_to_weights(model: Path, weights: Path | None) -> Iterator[Path]:
         FrontendError: One of the files cannot be read.
     """
     stem = model.stem.removesuffix(_NET)
-    if weights is None or _is_same(weights, model.with_name(f"{stem}{_WEIGHTS}")):
+    if weights is None or is_same(weights, model.with_name(f"{stem}{_WEIGHTS}")):
         yield model
         return
     with tempfile.TemporaryDirectory() as name:
@@ -59,10 +60,6 @@ def _name_originals(error: DovetailError, originals: Mapping[str, str]) -> None:
 
     error.message, error.where = said(error.message), said(error.where)
     error.problems = tuple(Problem(said(p.message), said(p.where), p.hint) for p in error.problems)
-
-
-def _is_same(path: Path, other: Path) -> bool:
-    return path.exists() and other.exists() and path.samefile(other)
 
 
 def _link(path: Path, to: Path) -> None:

@@ -5,7 +5,7 @@ Source: reference guide of the SDK, section on qnn-net-run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from dovetail_tools._model_options import model_options
 from dovetail_tools._net_run.request import CacheLimit, OutputData, Profiling, Request
 from dovetail_tools._option_faults import OptionFaults, Rule, option
 from dovetail_tools._option_values import (
+    is_same,
     parse_input_lists,
     parse_platform_options,
     parse_set_outputs,
@@ -114,6 +115,7 @@ def request_of(params: Mapping[str, Any]) -> Request:
     _check_values(params, faults)
     models, input_format = model_options(params, faults)
     lists = faults.value(parse_input_lists, params["input_list"]) or ()
+    _check_trace(params, (*models, *lists, _as(Path, params["retrieve_context"])), faults)
     outputs = faults.value(parse_set_outputs, params["set_output_tensors"]) or ()
     packages = faults.value(split_list, params["op_packages"], "--op-packages") or ()
     options = faults.value(parse_platform_options, params["platform_options"]) or {}
@@ -174,6 +176,15 @@ def _check_values(params: Mapping[str, Any], faults: OptionFaults) -> None:
     if profile is not None and profile.lower().removeprefix(_DECODING) not in PERF_PROFILES:
         hint = suggest_name(profile, PERF_PROFILES)
         faults.add(f"unknown performance profile '{profile}'", where="--perf-profile", hint=hint)
+
+
+def _check_trace(
+    params: Mapping[str, Any], read: Iterable[Path | None], faults: OptionFaults
+) -> None:
+    """Record a fault if the trace would overwrite a file that is read."""
+    trace = _as(Path, params["chrome_trace"])
+    if trace is not None and any(path is not None and is_same(path, trace) for path in read):
+        faults.add(f"--chrome-trace would overwrite {trace}, which is read")
 
 
 def _trace_file(params: Mapping[str, Any]) -> Path | None:
