@@ -122,6 +122,17 @@ def test_functions_of_other_opsets(agree, model, opset) -> None:
     agree(with_functions(model, [made], "Soft"), {"x": X})
 
 
+def test_functions_of_another_opset_with_initializers_as_arguments(agree, model) -> None:
+    """The converter needs the types of all arguments of the call."""
+    older = [helper.make_opsetid("", 13), *OPSETS[1:]]
+    nodes = [N("Mul", ["a", "scale"], ["m"]), N("Clip", ["m", "low"], ["b"])]
+    made = helper.make_function("local", "Bound", ["a", "scale", "low"], ["b"], nodes, older)
+    call = N("Bound", ["x", "s", "l"], ["y"], domain="local")
+    constants = {"s": np.full(8, 2, np.float32), "l": np.array(0.5, np.float32)}
+    whole = model([call], {"x": X}, ["y"], constants, opset_imports=OPSETS, functions=[made])
+    agree(whole, {"x": X})
+
+
 @pytest.mark.parametrize("chain", [["A"], ["A", "B", "C"]])
 def test_functions_that_call_themselves(model, read, chain) -> None:
     functions = [

@@ -6,7 +6,15 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, inliner, shape_inference
+from onnx import (
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    helper,
+    inliner,
+    shape_inference,
+)
 from onnx.checker import ValidationError
 
 from dovetail.errors import FrontendError, Problem
@@ -42,6 +50,7 @@ def inline_functions(model: ModelProto) -> ModelProto:
             if converts:
                 # functions of other opsets than the model's are converted to its own, by types
                 made = shape_inference.infer_shapes(made)
+                _declare_initializers(made.graph)
             _add_defaults(made)
             made = _inlined(made, level, converts)
             if converts:
@@ -70,6 +79,15 @@ def _levels(model: ModelProto) -> Iterator[set[FunctionId]]:
         )
     for depth in range(levels):
         yield {function for function in functions if depths[function] == depth}
+
+
+def _declare_initializers(graph: GraphProto) -> None:
+    """Declare the types of initializers, which the converter takes only from declarations."""
+    known = {info.name for info in (*graph.input, *graph.output, *graph.value_info)}
+    for tensor in graph.initializer:
+        if tensor.name not in known:
+            info = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            graph.value_info.append(info)
 
 
 def _add_defaults(model: ModelProto) -> None:
