@@ -3,6 +3,7 @@
 from dovetail_onnx.operators.microsoft import (  # noqa: F401 - registers their importers
     activation,
     attention,
+    channels_last,
     convolution,
     decoder_masked,
     dropout,
