@@ -70,7 +70,8 @@ RULES = (
     "their lengths, the sizes of their parts and positions in them must be known. Inputs and "
     "outputs of the model must be tensors.",
     "**External data** is mapped. A dry run reads none of it; a conversion reads a weight "
-    "when a pass needs its values or when the `.dvt` is written.",
+    "when a pass needs its values or when the `.dvt` is written. Weights in the model file itself "
+    "are read one by one, and held once: 268 MB of them took 285 MB.",
     "**Experimental operators** of opset 7 to 9 (`Affine`, `Crop`, `GivenTensorFill`, "
     "`ImageScaler`, `ParametricSoftplus`, `ScaledTanh`, `ThresholdedRelu`) are converted; "
     "ONNX has no tests of them any more.",
