@@ -60,12 +60,13 @@ RULES = (
     "**Dropout.** Dropout in training mode is an error unless its ratio is 0; `--dropout off`"
     " converts it as at inference, where it does nothing.",
     "**Loops.** `If`, `Loop` and `Scan` are written out, so the condition and the number of "
-    "iterations must be known; at most 10,000 nodes. A loop that is an LSTM or a GRU becomes one "
-    "Lstm or Gru, of up to 65,536 steps: Keras (tf2onnx) and JAX export such loops, in many "
-    "spellings. On the HTP, an Lstm has 8 bits. LSTM and GRU with other activations than these ops "
-    "have are written out like RNN: up to 500 steps of an LSTM, 555 of a GRU, 2000 of an RNN. So "
-    "are those whose sequences have different lengths, known or computed: up to 416, 454 and 1111 "
-    "steps.",
+    "iterations must be known; at most 10,000 nodes. Where inputs of a float type decide the "
+    "condition of an `If`, both branches run, and the outputs of one are selected; their shapes and"
+    " types must be the same. A loop that is an LSTM or a GRU becomes one Lstm or Gru, of up to "
+    "65,536 steps: Keras (tf2onnx) and JAX export such loops, in many spellings. On the HTP, an "
+    "Lstm has 8 bits. LSTM and GRU with other activations than these ops have are written out like "
+    "RNN: up to 500 steps of an LSTM, 555 of a GRU, 2000 of an RNN. So are those whose sequences "
+    "have different lengths, known or computed: up to 416, 454 and 1111 steps.",
     "**Sequences** are lists of tensors that are known at import, also those that a loop builds: "
     "their lengths, the sizes of their parts and positions in them must be known. Inputs and "
     "outputs of the model must be tensors.",

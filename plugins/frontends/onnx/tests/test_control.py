@@ -69,6 +69,62 @@ def test_a_choice_that_data_make_is_refused(model, read) -> None:
     assert "split the model there" in caught.value.problems[0].hint
 
 
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_a_choice_by_real_numbers_runs_both_branches(
+    model, read, evaluate, run_peer, caplog, shape
+):
+    """Also where one branch gives what is not finite, and another branch is within it."""
+    deeper = body("deeper", [N("Log", ["x"], ["d"])], [], ["d"])
+    plain = body("plain", [N("Neg", ["x"], ["p"])], [], ["p"])
+    inner = N("If", ["low"], ["i"], name="inner", then_branch=plain, else_branch=deeper)
+    constants = {"zero": np.zeros(shape, F32), "axes": np.array([0])}
+    then = body("then", [inner, N("Identity", ["x"], ["same"])], [], ["i", "same"])
+    other = body("else", [N("Exp", ["x"], ["e"]), N("Sub", ["e", "x"], ["f"])], [], ["e", "f"])
+    nodes = [
+        N("ReduceSum", ["x", "axes"], ["total"], keepdims=len(shape)),
+        N("Greater", ["total", "zero"], ["c"]),
+        N("ReduceMin", ["x"], ["least"], keepdims=len(shape)),
+        N("Less", ["least", "zero"], ["low"]),
+        N("If", ["c"], ["y", "z"], name="choice", then_branch=then, else_branch=other),
+    ]
+    x = np.array([1, -2, 3], F32)
+    made = model(nodes, {"x": x}, ["y", "z"], constants)
+    graph = read(made)
+    for feed in (x, -x, abs(x)):
+        found = evaluate(graph, {"x": feed})
+        for name, want in run_peer(made, {"x": feed}).items():
+            np.testing.assert_allclose(found[name], want, rtol=1e-6, err_msg=name)
+    assert [m for m in caplog.messages if "both branches run" in m] == [
+        f"If node '{name}': condition '{c}' is computed from data, so both branches run"
+        for name, c in (("choice.then.inner", "low"), ("choice", "c"))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("node", "why"),
+    [
+        (N("Concat", ["x", "x"], ["e"], axis=0), r"output 0 is FLOAT_32 \(3,\) or FLOAT_32 \(6,\)"),
+        (N("Cast", ["x"], ["e"], to=TensorProto.INT32), r"output 0 is FLOAT_32 \(3,\) or INT_32"),
+        (N("SequenceConstruct", ["x"], ["e"]), "output 0 is a sequence"),
+    ],
+)
+def test_branches_by_real_numbers_whose_outputs_differ(model, read, node, why) -> None:
+    then = body("then", [N("Neg", ["x"], ["t"])], [], ["t"])
+    nodes = [
+        N("ReduceMax", ["x"], ["most"], keepdims=0),
+        N("Greater", ["most", "most"], ["c"]),
+        N("If", ["c"], ["y"], then_branch=then, else_branch=body("else", [node], [], ["e"])),
+    ]
+    with pytest.raises(UnsupportedOpError, match=f"condition 'c' is computed .* because {why}"):
+        read(model(nodes, {"x": np.ones(3, F32)}, ["y"]))
+
+
+def test_a_choice_by_several_numbers(model, read) -> None:
+    nodes = [N("Greater", ["x", "x"], ["c"]), branches()]
+    with pytest.raises(FrontendError, match=r"'c' must be a single number, got the shape \(3,\)"):
+        read(model(nodes, {"x": np.ones(3, F32)}, ["y"]))
+
+
 def loop(count="n", condition=""):
     """Return a Loop that adds what is around it and keeps each sum and the turn's number."""
     nodes = [

@@ -1,21 +1,27 @@
 """If, Loop and Scan: their subgraphs replace them, once for each iteration; and sequences.
 
-The condition of If and the number of iterations of Loop must therefore be known at import. Scan
-has one iteration for each slice of its inputs, a number that is always known. A Loop or Scan that
-is a recurrent layer becomes that layer's operator instead.
+The number of iterations of Loop must therefore be known at import. So must the condition of If,
+unless numbers decide it: then both branches replace it, and a selection. Scan has one iteration for
+each slice of its inputs, a number that is always known. A Loop or Scan that is a recurrent layer
+becomes that layer's operator instead.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 import numpy as np
+from onnx.helper import make_node
 
 from dovetail_onnx._recurrent_layer import read_recurrent_loop
 from dovetail_onnx._scan import scan
 from dovetail_onnx._sequences import SEQUENCES
 from dovetail_onnx._source import SourceNode
 from dovetail_onnx._subgraph_node import Reader, SubgraphNode
+
+_LOG = logging.getLogger("dovetail.importing")
+_WHERE = 9  # the first opset with Where
 
 
 def read_replaced(node: SourceNode, reader: Reader) -> None:
@@ -29,13 +35,42 @@ def read_replaced(node: SourceNode, reader: Reader) -> None:
 
 
 def _branch(control: SubgraphNode) -> None:
-    """If: the one branch that its condition selects."""
+    """If: the one branch that its condition selects, or both and a selection."""
+    condition = control.name(0)
+    # a model's flags are not data: for each of their values, another model is better
+    if control.node.opset >= _WHERE and control.reader.depends_on_numbers(condition):
+        _select(control, condition)
+        return
     taken = bool(control.known_number(control.name(0), "condition"))
     graph = control.graph("then_branch" if taken else "else_branch")
     outputs = control.unroll(graph, "then" if taken else "else", [])
     if outputs is not None:
         control.check_count(len(outputs))
         control.give(outputs)
+
+
+def _select(control: SubgraphNode, condition: str) -> None:
+    """Read both branches, and select the outputs of one."""
+    scalar = control.scalar(condition)
+    then = control.unroll(control.graph("then_branch"), "then", [])
+    other = control.unroll(control.graph("else_branch"), "else", [])
+    if scalar is None or then is None or other is None:
+        return
+    control.check_count(min(len(then), len(other)))
+    selected = [""] * len(control.node.outputs)
+    nodes = []
+    for i, name in enumerate(control.node.outputs):
+        if name:
+            control.check_alike(condition, then[i], other[i], i)
+            selected[i] = made = control.name_of(f"selected{i}")
+            nodes.append(make_node("Where", [scalar, then[i], other[i]], [made], made))
+    if control.read(nodes, list(filter(None, selected))):
+        _LOG.warning(
+            "%s: condition '%s' is computed from data, so both branches run",
+            control.node.where,
+            condition,
+        )
+        control.give(selected)
 
 
 def _loop(control: SubgraphNode) -> None:

@@ -115,7 +115,11 @@ class GraphReader:
 
     def needed_inputs(self) -> tuple[str, ...]:
         """Return the inputs whose values unsupported nodes need, in the model's order."""
-        waiting = [each.needs for each in self.unsupported if each.needs]
+        return self._inputs_of(each.needs for each in self.unsupported if each.needs)
+
+    def _inputs_of(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the inputs from which values are computed, in the model's order."""
+        waiting = list(names)
         seen: set[str] = set()
         while waiting:
             name = waiting.pop()
@@ -270,6 +274,10 @@ class GraphReader:
     def is_known(self, name: str) -> bool:
         """Return whether a name is that of a value or a sequence."""
         return name in self._sequences or self._values.get(name) is not None
+
+    def depends_on_numbers(self, name: str) -> bool:
+        """Return whether a value is computed from inputs of the model that are real numbers."""
+        return any(self._specs[i].dtype.is_float for i in self._inputs_of([name]))
 
     def alias(self, name: str, other: str) -> None:
         """Store a value or sequence, if it is known, under another name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -74,6 +75,9 @@ class Reader(Protocol):
 
     def is_known(self, name: str) -> bool:
         """Return whether a name is that of a value or a sequence."""
+
+    def depends_on_numbers(self, name: str) -> bool:
+        """Return whether a value is computed from inputs of the model that are real numbers."""
 
     def alias(self, name: str, other: str) -> None:
         """Store a value or sequence, if it is known, under another name."""
@@ -189,6 +193,39 @@ class SubgraphNode:
                 f"{what} '{name}' must be a single number, got {found.size} elements"
             )
         return found.reshape(())
+
+    def scalar(self, name: str) -> str | None:
+        """Return the name of a tensor of one element as a scalar, None if there was a problem."""
+        shape = self.shape(name)
+        if shape == ():
+            return name
+        if math.prod(shape) != 1:
+            raise self.invalid(f"'{name}' must be a single number, got the shape {shape}")
+        made = self.name_of("scalar")
+        sizes = self.constant("shape", np.zeros(0, np.int64))
+        node = helper.make_node("Reshape", [name, sizes], [made], made)
+        return made if self.read([node], [made]) else None
+
+    def check_alike(self, condition: str, name: str, other: str, output: int) -> None:
+        """Raise if an output of two branches is not one tensor of one shape and type.
+
+        Raises:
+            ValueNeededError: It is not, so that the condition must be known.
+        """
+        made, others = self.reader.value(name), self.reader.value(other)
+        if made is None or others is None:
+            why = "a sequence"
+        elif (made.shape, made.dtype) != (others.shape, others.dtype):
+            why = f"{made.dtype.name} {made.shape} or {others.dtype.name} {others.shape}"
+        else:
+            return
+        raise ValueNeededError(
+            f"condition '{condition}' is computed from the model's inputs; it must be known when "
+            f"the model is converted, because output {output} is {why}",
+            condition,
+            where=self.node.where,
+            hint="give the branches outputs of the same shape, or split the model there",
+        )
 
     def invalid(self, why: str) -> FrontendError:
         """Return the error for an invalid node, to be raised."""
