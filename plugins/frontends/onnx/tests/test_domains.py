@@ -81,3 +81,21 @@ def test_onnx_s_own_domain_has_no_default_version(model, read) -> None:
     )
     with pytest.raises(UnsupportedOpError, match="operator set 0 has no operator 'Relu'"):
         read(made)
+
+
+def test_operators_for_the_layouts_of_one_processor(model, read) -> None:
+    """What a session saves at its default level, wherever channels are a multiple of its blocks."""
+    domain = "com.microsoft.nchwc"
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(domain, 1)]
+    nodes = [
+        N("ReorderInput", ["x"], ["b"], domain=domain),
+        N("GlobalAveragePool", ["b"], ["p"], domain=domain),
+        N("ReorderOutput", ["p"], ["y"], domain=domain, channels=16),
+    ]
+    image = np.ones((1, 16, 4, 4), np.float32)
+    with pytest.raises(UnsupportedOpError) as caught:
+        read(model(nodes, {"x": image}, ["y"], opset_imports=opsets))
+    assert len(caught.value.problems) == 3
+    for problem in caught.value.problems:
+        assert "optimized the model for the layouts of one processor" in problem.message
+        assert "ORT_ENABLE_EXTENDED or a lower one" in problem.hint

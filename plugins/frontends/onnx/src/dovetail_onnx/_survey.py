@@ -23,6 +23,9 @@ from dovetail_opset.importing.problems import UnsupportedNode
 _LOG = logging.getLogger("dovetail.onnx")
 # Operators of static shapes: their results are known whatever feeds them.
 _SHAPES = ("Shape", "Size")
+# Domains of ONNX Runtime whose operators arrange tensors for the processor that it runs on: blocks
+# of channels of a size that the file does not tell.
+_OF_PROCESSORS = ("com.microsoft.nchwc", "com.ms.internal.nhwc")
 _SPECIAL = {
     "NonZero": "the shape of its output depends on the data",
     "Unique": "the shape of its output depends on the data",
@@ -134,6 +137,13 @@ def _version(node: SourceNode, table: Importers | str) -> int:
 
 def _unsupported(node: SourceNode, version: int, table: Importers | str) -> UnsupportedNode:
     hint = needs = ""
+    if isinstance(table, str) and node.domain in _OF_PROCESSORS:
+        why = "ONNX Runtime optimized the model for the layouts of one processor"
+        hint = (
+            "save the optimized model again, with the level ORT_ENABLE_EXTENDED or a lower one; "
+            "the default is ORT_ENABLE_ALL"
+        )
+        return UnsupportedNode(node, version, why, hint)
     if isinstance(table, str):
         hint = f"{importer_hint(node.domain)}, or rewrite that part of the model"
         return UnsupportedNode(node, version, table, hint)
