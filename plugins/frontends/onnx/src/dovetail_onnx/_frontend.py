@@ -23,6 +23,7 @@ from dovetail_onnx._input_values import with_values
 from dovetail_onnx._inputs import bind_inputs
 from dovetail_onnx._integer_products import fuse_integer_products
 from dovetail_onnx._masked_assignment import fuse_masked_assignments
+from dovetail_onnx._masked_scatter import fuse_masked_scatters
 from dovetail_onnx._options import check_options
 from dovetail_onnx._proto import looks_like_onnx, read_proto
 from dovetail_onnx._reader import GraphReader
@@ -170,6 +171,7 @@ def _prepare(path: Path, options: OnnxOptions, ops: OpRegistry | None) -> _Prepa
     source = fuse_integer_products(source, tensors)
     source = dequantize_tables(source, tensors)
     source = fuse_masked_assignments(source, tensors)
+    source = fuse_masked_scatters(source, tensors)
     return _PreparedModel(source, options, tensors, survey(source, tables), tables)
 
 

@@ -29,7 +29,8 @@ def _turns(node: SourceNode) -> bool:
     return Attributes(node.proto).integers("perm") in (None, (1, 0))
 
 
-def _replaces(node: SourceNode) -> bool:
+def replaces(node: SourceNode) -> bool:
+    """Return whether a ScatterND replaces elements."""
     return Attributes(node.proto).text("reduction", "none") == "none"
 
 
@@ -40,8 +41,17 @@ _ASSIGNED = op(
     value("data"),
     _POSITIONS,
     either(_COPIES, op("Reshape", _COPIES, value("flat"))),
-    where=_replaces,
+    where=replaces,
 )
+
+
+def positions_of(view: SourceView, name: str) -> str | None:
+    """Return the mask whose true elements' positions, by row, a tensor has; None if it has none."""
+    turned = view.producer(name)
+    found = None
+    if turned is not None and turned.full_type == "Transpose" and _turns(turned):
+        found = view.producer(turned.inputs[0])
+    return found.inputs[0] if found is not None and found.full_type == "NonZero" else None
 
 
 def fuse_masked_assignments(source: SourceGraph, reader: TensorReader) -> SourceGraph:
@@ -54,8 +64,8 @@ def _chosen(view: SourceView, match: Found) -> Iterator[SourceNode]:
     mask, data, new = (match.values[name] for name in ("mask", "data", "new"))
     last, sources = match.nodes[-1], tuple(node.name for node in match.nodes)
     opset = max(last.opset, _OPSET)
-    of_mask, whole = _dims(view, mask), _dims(view, data)
-    assigned = () if view.number(new) is not None else _dims(view, new)
+    of_mask, whole = dims_in(view, mask), dims_in(view, data)
+    assigned = () if view.number(new) is not None else dims_in(view, new)
     if of_mask is None or whole is None or assigned is None:
         return
     axes = range(len(of_mask), len(whole))  # of slices
@@ -81,14 +91,14 @@ def _chosen(view: SourceView, match: Found) -> Iterator[SourceNode]:
 def _is_of_slices(view: SourceView, mask: str, new: Dims, data: Dims) -> bool:
     """Return whether a mask of all elements was expanded from one of slices in a shape."""
     maker = view.producer(mask)
-    before = _dims(view, maker.inputs[0]) if maker and maker.full_type == "Expand" else None
+    before = dims_in(view, maker.inputs[0]) if maker and maker.full_type == "Expand" else None
     if before is None or len(before) != len(data) or None in new:
         return False
     first = len(data) - len(new)
     return data[first:] == new and all(n == 1 for n in before[first:])
 
 
-def _dims(view: SourceView, name: str) -> Dims | None:
+def dims_in(view: SourceView, name: str) -> Dims | None:
     """Return the shape that the model declares of a tensor; None if its rank is unknown."""
     source = view.source
     if (proto := source.initializers.get(name)) is not None:
