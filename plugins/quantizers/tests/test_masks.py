@@ -13,7 +13,7 @@ import dovetail as dt
 from dovetail.api.quantization import quantize_with_report
 from dovetail.errors import QuantizationError
 from dovetail.ir import Array, DType, Graph, Spec, Tensor, TensorKind
-from dovetail_opset.build import add, static
+from dovetail_opset.build import add, add_all, static
 
 RNG = np.random.default_rng(12)
 SAMPLES = RNG.uniform(-2, 3, (6, 4, 8)).astype(np.float32)
@@ -311,3 +311,69 @@ def test_chains_may_be_long(op_type: str, order: int) -> None:
     output(add(graph, "Softmax", [x], name="y"))
     made = quantized(graph, list(SAMPLES))
     assert encoding(made, "t1199").scale > 0
+
+
+@pytest.mark.parametrize("is_added", [False, True])
+@pytest.mark.parametrize("number", [-1e4, -3.4e38, -np.inf])
+def test_one_part_of_the_scores_may_be_masked(number: float, is_added: bool) -> None:
+    """As Longformer does: the parts and the scores share one grid, and a mask may follow."""
+    graph, x = new_graph((4, 8))
+    scores = add(graph, "ElementWiseAbs", [x], name="scores")
+    at = np.array([2], np.uint32)
+    parts = add_all(graph, "Split", [scores], name="split", axis=0, split_index=at)
+    lowest = static(graph, "lowest", np.full((), number, np.float32))
+    hidden = static(graph, "hidden", np.arange(8) > 4)
+    masked = add(graph, "ElementWiseSelect", [hidden, lowest, parts[0]], name="masked")
+    both = add(graph, "Concat", [masked, parts[1]], name="both", axis=0)
+    if is_added:
+        bias = static(graph, "bias", np.where(np.arange(8) == 0, lowest.values(), 0))
+        both = add(graph, "ElementWiseAdd", [both, bias], name="total")
+    output(add(graph, "Softmax", [both], name="y"))
+    _agrees(graph, 30)
+    assert minimum(quantized(graph, list(SAMPLES)), "masked") > -60
+
+
+@pytest.mark.parametrize("number", [-1e4, -3.4e38, -np.inf])
+@pytest.mark.parametrize("op_type", ["ElementWiseMultiply", "ElementWiseDivide"])
+def test_a_mask_may_be_scaled(op_type: str, number: float) -> None:
+    """As PyTorch's older exporter does with the mask of a scaled_dot_product_attention."""
+    graph, x = new_graph((4, 8))
+    zero = static(graph, "zero", np.zeros((), np.float32))
+    lowest = static(graph, "lowest", np.full((), number, np.float32))
+    is_low = add(graph, "ElementWiseLess", [x, zero], name="is_low")
+    mask = add(graph, "ElementWiseSelect", [is_low, lowest, zero], name="mask")
+    one = static(graph, "one", np.ones((), np.float32))
+    scaled = add(graph, op_type, [mask, one], name="scaled")
+    total = add(graph, "ElementWiseAdd", [x, scaled], name="total")
+    output(add(graph, "Softmax", [total], name="y"))
+    _agrees(graph, 25)
+    assert minimum(quantized(graph, list(SAMPLES)), "mask") > -60
+
+
+@pytest.mark.parametrize("number", [-1e4, -3.4e38, -np.inf])
+def test_exponents_may_be_masked(number: float) -> None:
+    """As Mamba2 does with sums of its logarithmic decays."""
+    graph, x = new_graph((4, 8))
+    lowest = static(graph, "lowest", np.full((), number, np.float32))
+    hidden = static(graph, "hidden", np.arange(8) > np.arange(4)[:, None])
+    masked = add(graph, "ElementWiseSelect", [hidden, lowest, x], name="masked")
+    output(add(graph, "ElementWiseExp", [masked], name="y"))
+    _agrees(graph, 30)
+    made = quantized(graph, list(SAMPLES))
+    visible = SAMPLES[:, np.arange(8) <= np.arange(4)[:, None]]
+    lowest_maximum = float(visible.max(axis=1).min())  # of the samples
+    assert minimum(made, "masked") == pytest.approx(lowest_maximum - DEPTH, abs=STEP)
+
+
+def _agrees(graph: Graph, at_least_db: float) -> None:
+    """Raise if the quantized graph on htp is farther from the float graph, with 16 bits by 40."""
+    for bits, least in ((8, at_least_db), (16, at_least_db + 40)):
+        made = dt.quantize(model_of(graph), list(SAMPLES), act_bitwidth=bits)
+        with dt.Session(model_of(graph)) as exact, dt.Session(made, backend="htp") as near:
+            wanted, got = (
+                np.stack([each.run({"x": sample})["y"] for sample in SAMPLES])
+                for each in (exact, near)
+            )
+        assert np.isfinite(got).all()
+        assert 10 * np.log10((wanted**2).sum() / ((wanted - got) ** 2).sum()) > least
+        assert np.abs(got[wanted == 0]).max(initial=0) == 0

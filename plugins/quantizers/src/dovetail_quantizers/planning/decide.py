@@ -19,9 +19,17 @@ from dovetail_opset import is_op
 from dovetail_quantizers.grid import Grid
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.groups import Group
+from dovetail_quantizers.planning.masks import far_of
 from dovetail_quantizers.planning.plan import Plan
 from dovetail_quantizers.planning.rules import op_of
-from dovetail_quantizers.planning.value_range import ValueRange, span, value_range_of, values_of
+from dovetail_quantizers.planning.value_range import (
+    EVERYTHING_COUNTS,
+    Far,
+    ValueRange,
+    span,
+    value_range_of,
+    values_of,
+)
 from dovetail_quantizers.planning.whole_numbers import whole_grid, whole_groups
 
 _NOTHING = ValueRange(0.0, 0.0)
@@ -138,7 +146,7 @@ def _reason(plan: Plan, group: Group, observed: ValueRange | None, has_infinity:
     if observed is not None and (observed[0] < group.needed[0] or observed[1] > group.needed[1]):
         parts.append("clipped where the ops that read it are flat")
     if group.floors:
-        parts.append("clipped where a Softmax gives 0")
+        parts.append("clipped where a Softmax or an Exp gives 0")
     if group.constants:
         parts.append("values of constants")
     if has_infinity:
@@ -186,8 +194,13 @@ class GroupRanges:
     def _across(self, node: Node, group: Group) -> float:
         """Return the distance from zero that an infinity needs for the result to reach its end."""
         if is_op(node, "ElementWiseAdd", "ElementWiseSubtract"):
-            others = [t for t in (*node.inputs, *node.outputs) if t is not None]
-            return sum(self._span(t) for t in others if self._plan.groups.get(t) is not group)
+            groups = self._plan.groups
+            others = [
+                (t, far_of(node, i, groups) if _is_static(t) else EVERYTHING_COUNTS)
+                for i, t in enumerate((*node.inputs, *node.outputs))
+                if t is not None and groups.get(t) is not group
+            ]
+            return sum(self._span(t, far) for t, far in others)
         if is_op(node, "ElementWiseSelect"):
             return self._span(node.outputs[0])
         factors = _factors(node)
@@ -198,11 +211,11 @@ class GroupRanges:
             return self._span(node.outputs[0]) * float(factors.max())
         return 0.0
 
-    def _span(self, tensor: Tensor) -> float:
+    def _span(self, tensor: Tensor, far: Far = EVERYTHING_COUNTS) -> float:
         group = self._plan.groups.get(tensor)
         if group is not None:
             return span(self.range(group))
-        return span(_constant(tensor)) if _is_static(tensor) else 0.0
+        return span(value_range_of(values_of(tensor), far)[:2]) if _is_static(tensor) else 0.0
 
 
 def across(
@@ -226,8 +239,3 @@ def _factors(node: Node) -> np.ndarray | None:
 
 def _is_static(tensor: Tensor | None) -> bool:
     return tensor is not None and tensor.kind.is_static
-
-
-def _constant(tensor: Tensor) -> Range:
-    value_range = value_range_of(values_of(tensor))
-    return value_range.minimum, value_range.maximum

@@ -1,7 +1,8 @@
-"""Masks: large numbers that are added to scores before a Softmax.
+"""Masks: large numbers that are added to scores before a Softmax, or to exponents of an Exp.
 
 A Softmax depends on the distance of each value from the maximum of its row. Values far enough below
-give 0, however far they are, so the grid of the Softmax input does not represent them. In the
+give 0, however far they are, so the grid of the Softmax input does not represent them. The same
+holds for an Exp and the maximum of its input, as one grid represents all its results. In the
 operands of that sum, numbers far below all scores represent minus infinity.
 """
 
@@ -78,7 +79,7 @@ class Masks:
             return {}
         for tensor in group.members:
             for node in self._graph.consumers(tensor):
-                if node in group.inside:
+                if node in group.inside or self._chooses_within(node, group):
                     continue
                 floor = self._floor(node, tensor)
                 if floor is None or found.setdefault(tensor, floor) != floor:
@@ -91,7 +92,9 @@ class Masks:
             op = op_of(node, self._ops)
             assert isinstance(op, Softmax)
             return RowFloor(int(op.axis), MARGIN / op.beta) if op.beta > 0 else None
-        factor = self._factor(node, tensor)
+        if is_op(node, "ElementWiseExp"):
+            return RowFloor(None, MARGIN)
+        factor = _factor(node, tensor)
         out = node.outputs[0]
         if factor is None or out not in self._groups:
             return None
@@ -107,27 +110,10 @@ class Masks:
                 return None
             last = reader.outputs[0]
         found, rank = floors[last], len(tensor.shape)
-        if last is tensor:
+        if last is tensor or found.axis is None:
             return found
         keeps_rows = tensor.shape[-1:] == last.shape[-1:] and found.axis == len(last.shape) - 1
         return RowFloor(rank - 1, found.depth) if keeps_rows else None
-
-    def _factor(self, node: Node, tensor: Tensor) -> float | None:
-        """Return the positive factor of a node, 1 if it clips masked values; None for none."""
-        other = next((t for t in node.inputs if t is not tensor), None)
-        if other is None or not other.kind.is_static or other.data is None:
-            return None
-        if tensor.shape != node.outputs[0].shape:
-            return None
-        values = np.asarray(other.values(), np.float64).ravel()
-        if is_op(node, "ElementWiseMaximum") and values.size and values.max() <= -MASK:
-            return 1.0
-        if values.size != 1 or not 0 < values[0] < HUGE:
-            return None
-        if is_op(node, "ElementWiseMultiply"):
-            return float(values[0])
-        divides = is_op(node, "ElementWiseDivide") and node.inputs[0] is tensor
-        return 1 / float(values[0]) if divides else None
 
     def _look_at_sum(self, node: Node) -> None:
         """Find the limits from which operands of a sum for Softmaxes represent infinity."""
@@ -136,9 +122,11 @@ class Masks:
             if tensor is None or tensor not in self._groups or not sign:
                 continue
             group = self._groups[tensor]
+            if group.floors:  # they say more
+                continue
             readers = {n for t in group.members for n in self._graph.consumers(t)} - group.inside
             is_seen = any(self._graph.is_output(t) for t in group.members)
-            adding = [n for n in readers if not self._tests(n)]
+            adding = [n for n in readers if not (self._tests(n) or self._chooses_within(n, group))]
             if not is_seen and all(self._sign(n, group) == sign for n in adding):
                 group.far = _FAR[sign]
 
@@ -164,6 +152,13 @@ class Masks:
             return True
         group = self._groups.get(node.outputs[0]) if is_op(node, "ElementWiseAdd") else None
         return group is not None and self._is_only_tested(group)
+
+    def _chooses_within(self, node: Node, group: Group) -> bool:
+        """Return whether a node chooses between values of a group and others, for the group.
+
+        As where a mask hides one part of the scores: it is joined with the other parts.
+        """
+        return is_op(node, "ElementWiseSelect") and self._groups.get(node.outputs[0]) is group
 
     def _sign(self, node: Node, group: Group) -> int:
         """Return the sign with which a node adds a group for a Softmax; 0 if it does not."""
@@ -196,13 +191,35 @@ def _compares(node: Node, with_values: Callable[[Array], Array]) -> bool:
 
 
 def mask_signs(node: Node, groups: Mapping[Tensor, Group]) -> tuple[int, ...]:
-    """Return the signs with which a node adds or chooses its inputs for a Softmax.
+    """Return the signs with which a node adds, chooses or scales its inputs for a Softmax.
 
-    An input that it does neither with has 0. There are none if the result is for something else.
+    An input with which it does something else has 0. There are none if the result is for something
+    else.
     """
-    signs = _SIGNS.get(node.op_type, ()) if is_op(node, *_SIGNS) else ()
-    group = groups.get(node.outputs[0]) if signs else None
-    return () if group is None or not (group.floors or group.far == _FAR[1]) else signs
+    group = groups.get(node.outputs[0]) if node.outputs else None
+    if group is None or not (group.floors or group.far == _FAR[1]):
+        return ()
+    if is_op(node, *_SIGNS):
+        return _SIGNS[node.op_type]
+    return tuple(int(t is not None and _factor(node, t) is not None) for t in node.inputs)
+
+
+def _factor(node: Node, tensor: Tensor) -> float | None:
+    """Return the positive factor of a node, 1 if it clips masked values; None for none."""
+    other = next((t for t in node.inputs if t is not tensor), None)
+    if other is None or not other.kind.is_static or other.data is None:
+        return None
+    if tensor.shape != node.outputs[0].shape:
+        return None
+    values = np.asarray(other.values(), np.float64).ravel()
+    if is_op(node, "ElementWiseMaximum") and values.size and values.max() <= -MASK:
+        return 1.0
+    if values.size != 1 or not 0 < values[0] < HUGE:
+        return None
+    if is_op(node, "ElementWiseMultiply"):
+        return float(values[0])
+    divides = is_op(node, "ElementWiseDivide") and node.inputs[0] is tensor
+    return 1 / float(values[0]) if divides else None
 
 
 def far_of(node: Node, i: int, groups: Mapping[Tensor, Group]) -> Far:

@@ -112,14 +112,14 @@ def span(ends: Range) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RowFloor:
-    """The values that count in a tensor that only a Softmax reads.
+    """The values that count in a tensor that only a Softmax or an Exp reads.
 
     Attributes:
-        axis: The axis of the Softmax.
+        axis: The axis of the Softmax; None for an Exp, for which all values are one row.
         depth: Distance below the maximum of a row from which values no longer matter.
     """
 
-    axis: int
+    axis: int | None
     depth: float
 
     def counting(self, values: Array) -> Array:
