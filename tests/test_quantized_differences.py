@@ -17,11 +17,13 @@ from quantized_models import (
     node,
     ops_of,
     pair,
+    results,
     saved,
     scales,
 )
 
 from dovetail.cli import main
+from dovetail.errors import QuantizationError
 
 
 def mixed(path: Path) -> Path:
@@ -131,3 +133,34 @@ def test_the_command_line_says_it_in_a_line_and_lists_it(
     text = "".join(capsys.readouterr())
     assert "was quantized before: 2 activations keep their encodings" in text
     assert "keeps its integers: SFIXED_POINT_8, 6 scales" in text
+
+
+def test_a_scale_that_is_not_finite_is_left_out_and_named(tmp_path: Path) -> None:
+    """As quantizers write it that average the ranges of a mask of the smallest float32."""
+    nodes = [
+        *pair("x", "a"),
+        node("Where", "hidden lowest a", "m"),
+        node("QuantizeLinear", "m wide end", "q"),
+        node("DequantizeLinear", "q wide end", "b"),
+        node("Softmax", "b", "y"),
+    ]
+    hidden = np.arange(12) % 3 == 0
+    numbers = {
+        "hidden": hidden,
+        "lowest": np.float32(np.finfo(np.float32).min),
+        "wide": np.float32(np.inf),
+        "end": np.uint8(255),
+    }
+    path = saved(tmp_path / "net.onnx", nodes, (2, 12), NUMBERS | numbers)
+    with pytest.raises(QuantizationError) as caught:
+        converted(path)
+    problems = {each.where: each.message for each in caught.value.problems}
+    assert "scale is not finite" in problems["tensor 'm'"]
+    samples = RNG.standard_normal((4, 2, 12)).astype(np.float32)
+    made = converted(path, calibration=samples)
+    (left,) = kinds(made)["dropped"]
+    assert left.tensor == "m"
+    assert "scale is not finite" in left.text
+    raised = np.where(hidden, 0, np.exp(samples))
+    wanted = raised / raised.sum(axis=-1, keepdims=True)
+    np.testing.assert_allclose(results(made.model, samples), wanted, atol=0.02)

@@ -40,7 +40,7 @@ def observe_ranges(plan: Plan, calibration: Calibration | None) -> Observed:
     if not watched:
         return Observed()
     if calibration is None:
-        raise _missing(watched, where, is_partial=bool(plan.given))
+        raise _missing(plan, watched, where)
     cache = _cache(plan, calibration)
     if cache is not None and (kept := cache.get()) is not None:
         plan.notes.append(f"ranges are from {options.calibration_cache}; no sample was run")
@@ -65,21 +65,23 @@ def observe_ranges(plan: Plan, calibration: Calibration | None) -> Observed:
     return observed
 
 
-def _missing(
-    watched: Mapping[str, Sequence[Tensor]], where: str, *, is_partial: bool
-) -> QuantizationError:
+def _missing(plan: Plan, watched: Mapping[str, Sequence[Tensor]], where: str) -> QuantizationError:
     """Return the error of ranges that nothing gives; it lists all if other encodings are given."""
     hint = "pass samples of the inputs (calibration=..., --input-list)"
-    if not is_partial:
+    if not plan.given:
         text = f"missing calibration samples for the ranges of {_named(watched)}"
         return QuantizationError(text, code="CALIBRATION_EMPTY", where=where, hint=hint)
-    lacking = {" and ".join(f"'{t.source}'" for t in tensors): None for tensors in watched.values()}
+    lacking = {" and ".join(f"'{t.source}'" for t in each): each[0] for each in watched.values()}
+    left = {c.tensor: f": {c.text}" for c in plan.overrides.changes if c.kind == "dropped"}
     return QuantizationError(
         f"{counted(len(lacking), 'tensor')} without an encoding, and no calibration samples",
         code="CALIBRATION_EMPTY",
         where=where,
         hint=f"{hint}, complete the encodings, or keep these tensors float (--float-fallback)",
-        problems=[Problem("no encoding is given or follows", f"tensor {name}") for name in lacking],
+        problems=[
+            Problem(f"no encoding is given or follows{left.get(t.source, '')}", f"tensor {name}")
+            for name, t in lacking.items()
+        ],
     )
 
 

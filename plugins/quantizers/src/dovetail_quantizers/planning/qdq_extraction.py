@@ -221,7 +221,7 @@ class _Extraction:
         return True
 
     def _drop(self, pattern: QdqPattern) -> None:
-        """Remove dynamic quantization: it has no fixed grid."""
+        """Remove quantization without a fixed grid, such as dynamic quantization."""
         x = pattern.x
         dropped = EncodingDecision(pattern.dtype, None, GIVEN_BY_MODEL)
         for end in pattern.ends:
@@ -229,7 +229,7 @@ class _Extraction:
             kept = self.removal.bypass(x, end, Replacement(dropped, op_type, None))
             if kept:
                 x = kept[0]
-                self.found.change(x, "dropped", "the range is computed at run time, for each input")
+                self.found.change(x, "dropped", pattern.why)
 
     def _record(self, tensor: Tensor, encoded: EncodingDecision, op_type: str | None) -> None:
         assert encoded.encoding is not None

@@ -11,6 +11,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from dovetail.ir import DType, Encoding, Graph, Node, Scalar, ScaleOffset, Spec, Tensor, TensorKind
 from dovetail.ir.patterns import GraphView, Match, either, find, op, value
 from dovetail_opset import PACKAGE, is_op
@@ -34,6 +36,10 @@ _REAL = op(
     value("scale"),
 )
 
+_COMPUTED = "the range is computed at run time, for each input"
+_CHANNELS = "each channel has a scale of its own"
+_INFINITE = "the model's scale is not finite, as of a range beyond float32"
+
 
 @dataclass(frozen=True, slots=True)
 class DequantizePoint:
@@ -55,9 +61,10 @@ class QdqPattern:
     Attributes:
         x: The tensor.
         dtype: Its stored type.
-        encoding: Its encoding; None if scale and zero point are computed from the tensor.
+        encoding: Its encoding; None if scale and zero point are computed from the tensor, or if the
+            scale is not finite.
         ends: The points of dequantization; none if the integers have other consumers.
-        why: The reason for the encoding.
+        why: The reason for the encoding, or why there is none.
     """
 
     x: Tensor
@@ -99,7 +106,7 @@ def find_channels(graph: Graph, node: Node) -> QdqPattern | None:
     if x is None or x.kind.is_static or stored is None or isinstance(stored.encoding, ScaleOffset):
         return None
     ends = tuple(end for end, _ in _ends(graph, stored, stored))
-    return QdqPattern(x, stored.dtype, None, ends) if ends else None
+    return QdqPattern(x, stored.dtype, None, ends, _CHANNELS) if ends else None
 
 
 def counted_from_lowest(dtype: DType, encoding: ScaleOffset) -> tuple[DType, ScaleOffset]:
@@ -201,7 +208,7 @@ def _known(graph: Graph, node: Node) -> QdqPattern | None:
 
 
 def _dynamic(graph: Graph, node: Node) -> QdqPattern | None:
-    """Return the pattern of small ops, whose scale or zero point is computed."""
+    """Return the pattern of small ops: its numbers are computed, or its scale is not finite."""
     clip = graph.producer(node.inputs[0]) if is_op(node, "Cast") and node.inputs[0] else None
     if clip is None or not is_op(clip, "ReluMinMax"):
         return None
@@ -212,16 +219,27 @@ def _dynamic(graph: Graph, node: Node) -> QdqPattern | None:
     if there is None or storage is None or there.values["x"].kind.is_static:
         return None
     numbers = _numbers(graph, there)
+    why = _COMPUTED
     if all(t is None or t.kind.is_static for t in numbers):
-        return None
+        if numbers[0] is None or np.isfinite(numbers[0].values()).all():
+            return None
+        why = _INFINITE
     ends = tuple(
         DequantizePoint(product, each.path)
         for each in _integers(graph, node.outputs[0])
         for product in _products(graph, each.tensor)
         for back in find(_REAL, view, product.outputs[0])
-        if back.values["stored"] is each.tensor and _numbers(graph, back) == numbers
+        if back.values["stored"] is each.tensor
+        and all(map(_is_equal, _numbers(graph, back), numbers))
     )
-    return QdqPattern(there.values["x"], storage[0], None, ends) if ends else None
+    return QdqPattern(there.values["x"], storage[0], None, ends, why) if ends else None
+
+
+def _is_equal(one: Tensor | None, other: Tensor | None) -> bool:
+    """Return whether two scales or zero points are the same, or equal constants."""
+    if one is None or other is None or not (one.kind.is_static and other.kind.is_static):
+        return one is other
+    return bool(np.array_equal(one.values(), other.values(), equal_nan=True))
 
 
 def _numbers(graph: Graph, match: Match[Tensor, Node]) -> tuple[Tensor | None, ...]:
