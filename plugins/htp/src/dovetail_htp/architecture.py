@@ -28,14 +28,14 @@ from dovetail.ir import (
 )
 from dovetail.ops import bind_node
 from dovetail_opset import PACKAGE, is_op
-from dovetail_opset.build import replace_op, static
+from dovetail_opset.build import replace_op
+from dovetail_opset.passes import multiply_instead, reciprocals_of
 
 # The matrix unit computes and stores channels in groups of this size.
 _GROUP = 32
 # Padding that adds less than this share of the channels is no issue.
 _MAX_PADDING = 0.25
 
-_FLOATS = (DType.FLOAT_16, DType.FLOAT_32, DType.FLOAT_64)
 _CONVOLUTIONS = (
     "Conv2d",
     "Conv3d",
@@ -182,12 +182,7 @@ class MultiplyByReciprocal:
             if (stored := _reciprocal(node.inputs[1])) is not None
         ]
         for node, (values, encoding) in found:
-            divisor = _input(node, 1)
-            name = f"{divisor.name}_reciprocal"
-            factor = static(graph, name, values, divisor.dtype, encoding=encoding)
-            replace_op(graph, node, "ElementWiseMultiply", [_first(node), factor])
-            if not graph.is_read(divisor):
-                graph.remove_tensor(divisor)
+            multiply_instead(graph, node, values, encoding)
         return bool(found)
 
 
@@ -299,14 +294,10 @@ def _reciprocal(tensor: Tensor | None) -> tuple[Array, ScaleOffset | None] | Non
     """
     if tensor is None or tensor.kind is not TensorKind.STATIC or tensor.data is None:
         return None
-    if tensor.dtype in _FLOATS:
-        values = tensor.values()
-        with np.errstate(divide="ignore", over="ignore"):
-            found = (1 / values.astype(np.float64)).astype(values.dtype)
-        return (found, None) if np.all(np.isfinite(found) & (found != 0)) else None
     encoding = tensor.encoding
     if not isinstance(encoding, ScaleOffset):
-        return None
+        found = reciprocals_of(tensor)
+        return None if found is None else (found, None)
     real = dequantize(tensor.values(), encoding)
     if not (real.size and np.all(real)):
         return None

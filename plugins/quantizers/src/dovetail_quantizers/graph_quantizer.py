@@ -39,6 +39,7 @@ from dovetail_quantizers.judgement.judge import Judge, can_judge
 from dovetail_quantizers.narrowing import narrow_floats
 from dovetail_quantizers.planning.columns import put_back_for_blocks
 from dovetail_quantizers.planning.decide import decide
+from dovetail_quantizers.planning.divisors import multiply_by_reciprocals
 from dovetail_quantizers.planning.interfaces import keep_float16, take_type_of_activations
 from dovetail_quantizers.planning.overrides import Overrides, overrides_of
 from dovetail_quantizers.planning.plan import Plan, make_plan
@@ -115,6 +116,9 @@ class GraphQuantizer:
         work = copy_graph(graph)
         SingleOps().run(work)  # the ops whose facts and names the later steps read
         notes = [*narrow_floats(work, self.options), *self.target.write_out(work)]
+        if not self.recipes.activation.is_like_sdk:
+            entries = () if self.file is None else self.file.entries.keys()
+            multiply_by_reciprocals(work, {*entries, *graph.source_encodings})
         check_statics(work, self.ops)
         put_back_for_blocks(work, self.options.weights_block_size)
         return FloatGraph(graph, work, tuple(notes))

@@ -1,6 +1,7 @@
 """Graph passes on the standard op set, and the pipeline that `convert` runs."""
 
 from dovetail_opset.passes._integers import integers_in
+from dovetail_opset.passes._reciprocals import RECIPROCAL, multiply_instead, reciprocals_of
 from dovetail_opset.passes.cast_last import CastLast
 from dovetail_opset.passes.channels_last import ChannelsLast
 from dovetail_opset.passes.dead_code import DeadCode, UnusedInputs
@@ -104,6 +105,7 @@ __all__ = [
     "MERGE_CONVOLUTIONS",
     "NARROWER",
     "NARROW_TYPES",
+    "RECIPROCAL",
     "UNUSED_INPUTS",
     "VARIANT_OPS",
     "ZERO_BIASES",
@@ -148,4 +150,6 @@ __all__ = [
     "ZeroBiases",
     "can_write_out",
     "integers_in",
+    "multiply_instead",
+    "reciprocals_of",
 ]

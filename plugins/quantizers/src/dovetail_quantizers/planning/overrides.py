@@ -20,6 +20,7 @@ from dovetail_quantizers.files import (
     to_encoding,
 )
 from dovetail_quantizers.planning.columns import has_moved_columns, put_columns_back
+from dovetail_quantizers.planning.divisors import divisor_of
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.groups import Claim
 from dovetail_quantizers.planning.precision import Float
@@ -187,7 +188,9 @@ def unmatched_names(file: EncodingsFile, graphs: Sequence[Graph]) -> list[str]:
     names = {t.name for graph in graphs for t in graph.tensors.values()}
     known = _names(graphs) | _removed_sources(graphs)
     return [
-        name for name in file.entries if name not in known and converted_from(name) not in names
+        name
+        for name in file.entries
+        if name not in known and converted_from(name) not in names and divisor_of(name) not in known
     ]
 
 
