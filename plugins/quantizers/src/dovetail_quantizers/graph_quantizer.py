@@ -22,6 +22,7 @@ from dovetail_quantizers.aimet import with_aimet
 from dovetail_quantizers.algorithms_run import Algorithms
 from dovetail_quantizers.annotation.annotate import Decisions, annotate
 from dovetail_quantizers.annotation.interfaces import join_interfaces
+from dovetail_quantizers.annotation.range_notes import hardly_used, narrower_than_given
 from dovetail_quantizers.annotation.reporting import (
     already_fixed,
     decisions_of,
@@ -219,6 +220,8 @@ def _calibrated(plan: Plan, calibration: Calibration | None) -> tuple[Observed, 
     """Observe the ranges that a plan needs, and quantize its graph; return both."""
     observed = observe_ranges(plan, calibration)
     plan.notes += unlike_members(plan, observed.members)
+    plan.notes += hardly_used(plan, observed.ranges)
+    plan.notes += narrower_than_given(plan)
     decisions = annotate(plan, decide(plan, observed.ranges))
     plan.notes += without_effect(plan, decisions)
     check_ops(plan.graph, plan.ops)

@@ -46,7 +46,7 @@ _SUMMARY = {
 }
 
 # A tensor with fewer steps of its grid has fewer than 5 bits.
-_STEPS = 32
+STEPS = 32
 _SHOWN = 12
 
 
@@ -333,7 +333,7 @@ def _unlike(
     if widest is None:
         return
     bitwidth = plan.recipe(joined).bitwidth
-    few = spans[widest] * _STEPS / 2**bitwidth
+    few = spans[widest] * STEPS / 2**bitwidth
     small = [t for t, own in spans.items() if 0 < own < few]
     outputs = [t.source for t in joined.members if t.kind is TensorKind.APP_READ]
     if outputs:
