@@ -365,6 +365,17 @@ def test_exponents_may_be_masked(number: float) -> None:
     assert minimum(made, "masked") == pytest.approx(lowest_maximum - DEPTH, abs=STEP)
 
 
+@pytest.mark.parametrize("number", [-1e4, -1e38, -np.inf])
+def test_exponents_may_be_masked_as_a_whole(number: float) -> None:
+    """As RWKV does with the state before the first token."""
+    graph, x = new_graph((4, 8))
+    lowest = static(graph, "lowest", np.full((4, 8), number, np.float32))
+    masked = add(graph, "ElementWiseSubtract", [lowest, x], name="masked")
+    power = add(graph, "ElementWiseExp", [masked], name="power")
+    output(add(graph, "ElementWiseAdd", [power, x], name="y"))
+    _agrees(graph, 30)
+
+
 def _agrees(graph: Graph, at_least_db: float) -> None:
     """Raise if the quantized graph on htp is farther from the float graph, with 16 bits by 40."""
     for bits, least in ((8, at_least_db), (16, at_least_db + 40)):

@@ -123,12 +123,18 @@ class RowFloor:
     depth: float
 
     def counting(self, values: Array) -> Array:
-        """Return the values that count, clipped at the floor of their row; NaN stays."""
+        """Return the values that count, clipped at the floor of their row; NaN stays.
+
+        If all rows are masked, they count as the floor of a row of zeros.
+        """
         if not values.size:
             return values
+        depth = values.dtype.type(self.depth)
         maximum = values.max(axis=self.axis, keepdims=True)
-        raised = np.maximum(values, maximum - values.dtype.type(self.depth))
         masked = maximum <= -MASK  # except NaN
-        if masked.all() or not masked.any():
-            return values if masked.all() else raised
+        if masked.all():
+            return np.asarray(np.maximum(values, -depth))
+        raised = np.maximum(values, maximum - depth)
+        if not masked.any():
+            return np.asarray(raised)
         return np.asarray(raised[np.broadcast_to(~masked, raised.shape)])
