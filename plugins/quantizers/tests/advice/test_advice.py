@@ -234,6 +234,20 @@ def test_rows_that_are_little_but_their_bias_need_no_scale() -> None:
     assert [advice.option for advice in made.report.advice] == ["bias_bitwidth"]
 
 
+@pytest.mark.parametrize("number", [-1e4, -3.4e38])
+def test_hidden_elements_of_a_mask_are_no_noise(number: float) -> None:
+    """The end of a grid represents them: more bits are no gain."""
+    graph, x = new_graph((4, 8))
+    zero = static(graph, "zero", np.zeros((), np.float32))
+    lowest = static(graph, "lowest", np.full((), number, np.float32))
+    is_low = add(graph, "ElementWiseLess", [x, zero], name="is_low")
+    mask = add(graph, "ElementWiseSelect", [is_low, lowest, zero], name="mask")
+    total = add(graph, "ElementWiseAdd", [x, mask], name="total")
+    output(add(graph, "Softmax", [total], name="y"))
+    made = quantize_with_report(model_of(graph), drawn((4, 8), 5))
+    assert not any("'mask'" in advice.why for advice in made.report.advice)
+
+
 def test_an_algorithm_is_named_only_where_it_can_help() -> None:
     graph, samples, options = uneven_channels("HardSwish")  # which passes on no factors
     made = quantize_with_report(model_of(graph), samples[:24], **options)

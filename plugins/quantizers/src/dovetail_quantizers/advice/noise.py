@@ -23,6 +23,7 @@ from dovetail_quantizers.planning.groups import Group
 from dovetail_quantizers.planning.plan import Plan
 from dovetail_quantizers.planning.recipe import MIN_MAX
 from dovetail_quantizers.planning.roles import present, roles_of, weight_axes
+from dovetail_quantizers.planning.value_range import EVERYTHING_COUNTS
 from dovetail_quantizers.refinement.layer import real_values
 
 BIAS, CHANNEL, ROW, WIDTH, RANGE = "bias", "channel", "row", "width", "range"
@@ -253,9 +254,12 @@ def _counting(group: Group) -> tuple[float, float]:
     """Return the range of the values of a group that make a difference to its consumers."""
     low, high = group.needed
     encoding = group.leader.encoding
-    if group.floors and isinstance(encoding, ScaleOffset):
-        bottom, _ = grid_range(group.leader.dtype, encoding)
-        low = max(low, bottom, -FLOAT_MAX)  # that of a mask may be beyond float32
+    if isinstance(encoding, ScaleOffset):
+        bottom, top = grid_range(group.leader.dtype, encoding)
+        if group.floors or group.far.below != EVERYTHING_COUNTS.below:
+            low = max(low, bottom, -FLOAT_MAX)  # that of a mask may be beyond float32
+        if group.far.above != EVERYTHING_COUNTS.above:
+            high = min(high, top, FLOAT_MAX)
     return low, high
 
 
