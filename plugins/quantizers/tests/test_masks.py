@@ -376,6 +376,35 @@ def test_exponents_may_be_masked_as_a_whole(number: float) -> None:
     _agrees(graph, 30)
 
 
+@pytest.mark.parametrize(
+    ("op_type", "number"),
+    [("Sigmoid", -1e4), ("Sigmoid", -3.4e38), ("Sigmoid", -np.inf), ("Gelu", -3.4e38)],
+)
+def test_what_is_flat_there_may_be_masked(op_type: str, number: float) -> None:
+    graph, x = new_graph((4, 8))
+    lowest = static(graph, "lowest", np.full((), number, np.float32))
+    hidden = static(graph, "hidden", np.arange(8) > 4)
+    masked = add(graph, "ElementWiseSelect", [hidden, lowest, x], name="masked")
+    output(add(graph, op_type, [masked], name="y"))
+    _agrees(graph, 30)
+
+
+@pytest.mark.parametrize("number", [-1e4, -3.4e38, -np.inf])
+def test_a_softmax_may_be_written_out(number: float) -> None:
+    """As JAX exports it; its maxima share the grid of the scores."""
+    graph, x = new_graph((4, 8))
+    lowest = static(graph, "lowest", np.full((), number, np.float32))
+    hidden = static(graph, "hidden", np.arange(8) > 4)
+    masked = add(graph, "ElementWiseSelect", [hidden, lowest, x], name="masked")
+    rows = {"axes": np.array([1], np.uint32), "keep_dims": True}
+    most = add(graph, "ReduceMax", [masked], name="most", **rows)
+    lowered = add(graph, "ElementWiseSubtract", [masked, most], name="lowered")
+    powers = add(graph, "ElementWiseExp", [lowered], name="powers")
+    total = add(graph, "ReduceSum", [powers], name="total", **rows)
+    output(add(graph, "ElementWiseDivide", [powers, total], name="y"))
+    _agrees(graph, 25)
+
+
 def _agrees(graph: Graph, at_least_db: float) -> None:
     """Raise if the quantized graph on htp is farther from the float graph, with 16 bits by 40."""
     for bits, least in ((8, at_least_db), (16, at_least_db + 40)):

@@ -8,6 +8,7 @@ operands of that sum, numbers far below all scores represent minus infinity.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -59,6 +60,8 @@ class Masks:
         each = list(dict.fromkeys((*known, *self._groups.values())))
         for group in each:
             group.floors = self._floors_of(group)
+            if not group.floors and group.needed[0] > -math.inf:  # where its readers are flat
+                group.far = _FAR[1]
         # last nodes first: the floors of a sum decide on its operands
         for node in reversed(self._graph.nodes):
             self._look_at_sum(node)
@@ -161,14 +164,25 @@ class Masks:
         return is_op(node, "ElementWiseSelect") and self._groups.get(node.outputs[0]) is group
 
     def _sign(self, node: Node, group: Group) -> int:
-        """Return the sign with which a node adds a group for a Softmax; 0 if it does not."""
+        """Return the sign with which a node adds a group for a Softmax; 0 if it does not.
+
+        The maxima of rows do not count: no mask hides a whole row, so they are values. They are
+        subtracted where a Softmax is written out.
+        """
         signs = mask_signs(node, self._groups)
         mine = {
             sign
             for tensor, sign in zip(node.inputs, signs, strict=False)
-            if tensor is not None and self._groups.get(tensor) is group
+            if tensor is not None
+            and self._groups.get(tensor) is group
+            and not self._is_maximum(tensor, group)
         }
         return mine.pop() if len(mine) == 1 else 0
+
+    def _is_maximum(self, tensor: Tensor, group: Group) -> bool:
+        """Return whether a tensor holds the maxima of rows of a group."""
+        node = self._graph.producer(tensor)
+        return node is not None and node in group.inside and is_op(node, "ReduceMax")
 
 
 def _asks_for_infinity(node: Node) -> bool:
