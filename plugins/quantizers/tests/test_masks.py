@@ -405,6 +405,48 @@ def test_a_softmax_may_be_written_out(number: float) -> None:
     _agrees(graph, 25)
 
 
+@pytest.mark.parametrize("number", [-1e9, -3.4e38, -np.inf])
+@pytest.mark.parametrize("way", ["maxima", "indices", "logarithm"])
+def test_only_maxima_of_masked_rows_may_be_read(way: str, number: float) -> None:
+    """As pooling over tokens, the choice of a token, and a written-out LogSumExp do."""
+    graph, x = new_graph((4, 8))
+    lowest = static(graph, "lowest", np.full((), number, np.float32))
+    hidden = static(graph, "hidden", np.arange(8) > 4)
+    masked = add(graph, "ElementWiseSelect", [hidden, lowest, x], name="masked")
+    rows = {"axes": np.array([1], np.uint32), "keep_dims": True}
+    if way == "indices":
+        output(add(graph, "Argmax", [masked], name="y", axis=1, keep_dims=True))
+    else:
+        name = "y" if way == "maxima" else "most"
+        most = add(graph, "ReduceMax", [masked], name=name, **rows)
+        if way == "maxima":
+            output(most)
+        else:
+            lowered = add(graph, "ElementWiseSubtract", [masked, most], name="lowered")
+            powers = add(graph, "ElementWiseExp", [lowered], name="powers")
+            total = add(graph, "ReduceSum", [powers], name="total", **rows)
+            logarithm = add(graph, "ElementWiseLog", [total], name="logarithm")
+            output(add(graph, "ElementWiseAdd", [logarithm, most], name="y"))
+    assert minimum(quantized(graph, list(SAMPLES)), "masked") > -40
+    if way != "indices":
+        _agrees(graph, 30)
+        return
+    made = dt.quantize(model_of(graph), list(SAMPLES), act_bitwidth=16)
+    with dt.Session(model_of(graph)) as exact, dt.Session(made) as near:
+        for sample in SAMPLES:
+            wanted, got = (each.run({"x": sample})["y"] for each in (exact, near))
+            np.testing.assert_array_equal(got, wanted)
+
+
+def test_scores_of_any_size_count_for_their_maxima() -> None:
+    """Negated squares of distances, of which the index of the smallest is read."""
+    graph, x = new_graph((4, 8))
+    far = static(graph, "far", np.full((), -1e4, np.float32))
+    scores = add(graph, "ElementWiseAdd", [x, far], name="scores")
+    output(add(graph, "Argmax", [scores], name="y", axis=1, keep_dims=True))
+    assert minimum(quantized(graph, list(SAMPLES)), "scores") < -9000
+
+
 def _agrees(graph: Graph, at_least_db: float) -> None:
     """Raise if the quantized graph on htp is farther from the float graph, with 16 bits by 40."""
     for bits, least in ((8, at_least_db), (16, at_least_db + 40)):

@@ -28,7 +28,8 @@ from dovetail_quantizers.planning.value_range import (
     RowFloor,
 )
 
-_FAR = {1: Far(below=-MASK), -1: Far(above=MASK)}
+# Scores that only a maximum reads have no known size: only larger numbers are masks.
+_LOWEST = Far(below=-1e8)
 _SIGNS = {
     "ElementWiseAdd": (1, 1),
     "ElementWiseSelect": (0, 1, 1),
@@ -61,7 +62,9 @@ class Masks:
         for group in each:
             group.floors = self._floors_of(group)
             if not group.floors and group.needed[0] > -math.inf:  # where its readers are flat
-                group.far = _FAR[1]
+                group.far = Far(below=-MASK)
+            elif self._is_only_maximized(group):
+                group.far = _LOWEST
         # last nodes first: the floors of a sum decide on its operands
         for node in reversed(self._graph.nodes):
             self._look_at_sum(node)
@@ -127,11 +130,12 @@ class Masks:
             group = self._groups[tensor]
             if group.floors:  # they say more
                 continue
-            readers = {n for t in group.members for n in self._graph.consumers(t)} - group.inside
-            is_seen = any(self._graph.is_output(t) for t in group.members)
+            members = [t for t in group.members if not self._is_maximum(t, group)]
+            readers = {n for t in members for n in self._graph.consumers(t)} - group.inside
+            is_seen = any(self._graph.is_output(t) for t in members)
             adding = [n for n in readers if not (self._tests(n) or self._chooses_within(n, group))]
             if not is_seen and all(self._sign(n, group) == sign for n in adding):
-                group.far = _FAR[sign]
+                group.far = _operand_far(sign, self._groups[node.outputs[0]])
 
     def _is_only_tested(self, group: Group) -> bool:
         """Return whether all that is asked of a group is what differs from 0, or is infinite."""
@@ -179,10 +183,24 @@ class Masks:
         }
         return mine.pop() if len(mine) == 1 else 0
 
+    def _is_only_maximized(self, group: Group) -> bool:
+        """Return whether nothing but the maxima of rows of a group, or their indices, is read."""
+        members = [t for t in group.members if not self._is_maximum(t, group)]
+        readers = {n for t in members for n in self._graph.consumers(t)}
+        if group.floors or any(not tensor.kind.is_internal for tensor in members):
+            return False
+        others = [n for n in readers - group.inside if not self._chooses_within(n, group)]
+        return any(is_op(node, "ReduceMax", "Argmax") for node in readers) and all(
+            is_op(node, "Argmax") for node in others
+        )
+
     def _is_maximum(self, tensor: Tensor, group: Group) -> bool:
-        """Return whether a tensor holds the maxima of rows of a group."""
+        """Return whether a tensor holds maxima of rows of a group, perhaps in another shape."""
         node = self._graph.producer(tensor)
-        return node is not None and node in group.inside and is_op(node, "ReduceMax")
+        while node is not None and node in group.inside and not is_op(node, "ReduceMax"):
+            moved = [t for t in node.inputs if t is not None and self._groups.get(t) is group]
+            node = self._graph.producer(moved[0]) if len(moved) == 1 else None
+        return node is not None and node in group.inside
 
 
 def _asks_for_infinity(node: Node) -> bool:
@@ -211,7 +229,7 @@ def mask_signs(node: Node, groups: Mapping[Tensor, Group]) -> tuple[int, ...]:
     else.
     """
     group = groups.get(node.outputs[0]) if node.outputs else None
-    if group is None or not (group.floors or group.far == _FAR[1]):
+    if group is None or not (group.floors or _hides(group.far)):
         return ()
     if is_op(node, *_SIGNS):
         return _SIGNS[node.op_type]
@@ -239,4 +257,17 @@ def _factor(node: Node, tensor: Tensor) -> float | None:
 def far_of(node: Node, i: int, groups: Mapping[Tensor, Group]) -> Far:
     """Return the limits from which numbers of a node's constant represent infinity."""
     signs = mask_signs(node, groups)
-    return _FAR.get(signs[i], EVERYTHING_COUNTS) if signs else EVERYTHING_COUNTS
+    if not signs or not signs[i]:
+        return EVERYTHING_COUNTS
+    return _operand_far(signs[i], groups[node.outputs[0]])
+
+
+def _operand_far(sign: int, total: Group) -> Far:
+    """Return the limits for what is added with a sign to a sum in which masks are hidden."""
+    limit = MASK if total.floors else -total.far.below
+    return Far(below=-limit) if sign > 0 else Far(above=limit)
+
+
+def _hides(far: Far) -> bool:
+    """Return whether low numbers alone represent an infinity that a mask may have given."""
+    return far.below > EVERYTHING_COUNTS.below and far.above == EVERYTHING_COUNTS.above
