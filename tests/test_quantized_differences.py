@@ -164,3 +164,18 @@ def test_a_scale_that_is_not_finite_is_left_out_and_named(tmp_path: Path) -> Non
     raised = np.where(hidden, 0, np.exp(samples))
     wanted = raised / raised.sum(axis=-1, keepdims=True)
     np.testing.assert_allclose(results(made.model, samples), wanted, atol=0.02)
+
+
+def test_a_constant_with_an_infinite_scale_is_explained(tmp_path: Path) -> None:
+    nodes = [
+        node("QuantizeLinear", "mask wide end", "q"),
+        node("DequantizeLinear", "q wide end", "b"),
+        node("Add", "x b", "t"),
+        node("Softmax", "t", "y"),
+    ]
+    lowest = np.where(np.arange(12) % 3 == 0, np.finfo(np.float32).min, np.float32(0))
+    numbers = {"mask": lowest, "wide": np.float32(np.inf), "end": np.uint8(255)}
+    path = saved(tmp_path / "net.onnx", nodes, (2, 12), numbers)
+    with pytest.raises(QuantizationError, match="cannot be quantized") as caught:
+        converted(path, calibration=RNG.standard_normal((4, 2, 12)).astype(np.float32))
+    assert "a scale is infinite" in (caught.value.hint or "")

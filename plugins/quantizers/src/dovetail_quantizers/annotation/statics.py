@@ -167,7 +167,8 @@ def check_statics(graph: Graph, ops: OpRegistry) -> None:
             "some weights cannot be quantized",
             where=f"graph '{graph.name}'",
             problems=list(dict.fromkeys(problems)),  # copies have the same source and fault
-            hint="check how the model was trained or exported",
+            hint="check how the model was trained or exported; if it was quantized before, whether "
+            "a scale is infinite, as of a mask of the smallest float32: then pass the float model",
         )
 
 
