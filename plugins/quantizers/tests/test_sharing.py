@@ -299,9 +299,37 @@ def test_nothing_is_squashed_that_others_see(other: str) -> None:
 def test_fixed_ranges(op_type: str, params: dict[str, Any], expected: ScaleOffset) -> None:
     graph, x = new_graph((1, 2))
     output(add(graph, op_type, [x], name="y", **params))
-    made = decisions(graph, [np.array([[0.1, 0.2]])])["y"]
+    made = decisions(graph, [np.array([[-3, 4]])])["y"]
     assert (made.scale, made.offset) == (expected.scale, expected.offset)
     assert op_type in made.why
+
+
+@pytest.mark.parametrize(
+    ("options", "maximum"),
+    [
+        ({}, np.tanh(0.2)),
+        ({"quantization_style": "sdk"}, 1),
+        ({"disable_relu_squashing": True}, 1),
+        ({"act_bitwidth": 16}, 1),  # which QNN prescribes
+    ],
+)
+def test_small_inputs_narrow_the_range_of_a_tanh(options: dict[str, Any], maximum: float) -> None:
+    """As in networks that cap their scores by 50 * tanh(x / 50)."""
+    graph, x = new_graph((1, 2))
+    halves = add(graph, "ElementWiseAbs", [x], name="halves")
+    output(add(graph, "Tanh", [halves], name="y"))
+    made = quantized(graph, [np.array([[0.1, 0.2]])], **options)
+    found = encoding(made, "y")
+    bits = options.get("act_bitwidth", 8)
+    assert (2**bits - 1 + found.offset) * found.scale == pytest.approx(maximum, rel=0.01)
+
+
+def test_a_tanh_may_share_the_grid_of_its_input() -> None:
+    graph, x = new_graph((1, 2))
+    curved = add(graph, "Tanh", [x], name="curved")
+    output(add(graph, "Concat", [x, curved], name="y", axis=1))
+    made = quantized(graph, [np.array([[0.1, 0.2]])])
+    assert encoding(made, "x") == encoding(made, "curved") == encoding(made, "y")
 
 
 def test_types_that_hold_no_reals_are_untouched() -> None:

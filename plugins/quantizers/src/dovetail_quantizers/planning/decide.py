@@ -18,7 +18,7 @@ from dovetail.ops import Range
 from dovetail_opset import is_op
 from dovetail_quantizers.grid import Grid
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
-from dovetail_quantizers.planning.groups import Group
+from dovetail_quantizers.planning.groups import Bound, Group
 from dovetail_quantizers.planning.masks import far_of
 from dovetail_quantizers.planning.plan import Plan
 from dovetail_quantizers.planning.rules import op_of
@@ -33,6 +33,8 @@ from dovetail_quantizers.planning.value_range import (
 from dovetail_quantizers.planning.whole_numbers import whole_grid, whole_groups
 
 _NOTHING = ValueRange(0.0, 0.0)
+# The range of a Sigmoid or Tanh is narrowed if that saves a bit or more.
+_NARROWER = 2
 
 
 def decide(plan: Plan, seen: Mapping[str, ValueRange]) -> dict[Group, EncodingDecision]:
@@ -69,7 +71,7 @@ def decide(plan: Plan, seen: Mapping[str, ValueRange]) -> dict[Group, EncodingDe
         has_infinity = ranges.value_range(group).has_infinity
         if has_infinity:
             plan.note_infinities(group.leader)
-        why = _reason(plan, group, observed, has_infinity)
+        why = _reason(plan, group, observed, ranges)
         if exact is not None:
             grid, why = exact, f"{why}, with points at whole numbers"
         ends = None if observed is None else (observed.minimum, observed.maximum)
@@ -138,18 +140,21 @@ def decide_result(
     return replace(shared, encoding=own, why=f"prescribed by {node.op_type}")
 
 
-def _reason(plan: Plan, group: Group, observed: ValueRange | None, has_infinity: bool) -> str:
+def _reason(plan: Plan, group: Group, observed: ValueRange | None, ranges: GroupRanges) -> str:
     parts = []
     if observed is not None:
         parts.append(f"{plan.recipes.activation.estimator} of the observed values")
-    parts += [f"always {b.range[0]:g} to {b.range[1]:g} ({b.where})" for b in group.bounds]
+    for bound in group.bounds:
+        low, high = ranges.bound(bound)
+        how = "always" if (low, high) == bound.range else "by the range of the input"
+        parts.append(f"{how} {low:g} to {high:g} ({bound.where})")
     if observed is not None and (observed[0] < group.needed[0] or observed[1] > group.needed[1]):
         parts.append("clipped where the ops that read it are flat")
     if group.floors:
         parts.append("clipped where a Softmax or an Exp gives 0")
     if group.constants:
         parts.append("values of constants")
-    if has_infinity:
+    if ranges.value_range(group).has_infinity:
         parts.append("widened for values that represent infinity")
     return ", ".join(parts) or "no value reaches it"
 
@@ -166,10 +171,11 @@ class GroupRanges:
         self._plan = plan
         self._seen = seen
         self._found: dict[Group, Range] = {}
+        self._asked: set[Group] = set()
 
     def value_range(self, group: Group) -> ValueRange:
         """Return the values of a group: observed, constant, and known from ops."""
-        parts = [self._seen.get(group.leader.name), group.known_range()]
+        parts = [self._seen.get(group.leader.name), group.known_range(self.bound)]
         known = [part for part in parts if part is not None]
         return known[0].joined(known[-1]) if known else _NOTHING
 
@@ -186,6 +192,23 @@ class GroupRanges:
         minimum, maximum = self._found[group]
         low, high = group.needed  # all values may be beyond one of them
         return min(max(minimum, low), high), max(min(maximum, high), low)
+
+    def bound(self, bound: Bound) -> Range:
+        """Return the range of an op's result: that which its input can give if that is far less.
+
+        The input does not exceed its grid, so no result is clipped that the input does not clip.
+        """
+        x = None if bound.node is None else bound.node.inputs[0]
+        group = None if x is None else self._plan.groups.get(x)
+        if bound.node is None or group is None or group in self._asked:
+            return bound.range
+        self._asked.add(group)  # a group may depend on itself, by a Concat
+        minimum, maximum = self.range(group)
+        self._asked.remove(group)
+        ends = np.array([min(minimum, 0.0), max(maximum, 0.0)], np.float32)  # every grid has 0
+        low, high = op_of(bound.node, self._plan.ops).reference(ends).tolist()
+        is_far_less = span((low, high)) * _NARROWER <= span(bound.range) and low < high
+        return (low, high) if is_far_less else bound.range
 
     def _readers(self, group: Group) -> list[Node]:
         readers = {n: None for t in group.members for n in self._plan.graph.consumers(t)}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from typing import NamedTuple
 from dovetail.ir import DType, Graph, Node, ScaleOffset, Tensor
 from dovetail.ops import OpRegistry, Range
 from dovetail.quantization import QuantizationOptions, Style
+from dovetail_opset import is_op
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.roles import schema_of
 from dovetail_quantizers.planning.rules import (
@@ -61,11 +62,13 @@ class Bound(NamedTuple):
         range: The range of these values.
         where: The node.
         encodings: The encodings that the op prescribes for them, by type.
+        node: The node if the range of its input may narrow that of its result.
     """
 
     range: Range
     where: str
     encodings: Mapping[DType, ScaleOffset] = MappingProxyType({})
+    node: Node | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -105,9 +108,13 @@ class Group:
         """The tensor that the others share the encoding of."""
         return next(iter(self.sources or self.members))
 
-    def known_range(self) -> ValueRange | None:
-        """Return the range that is known without observing: constants and bounds."""
-        ranges = [ValueRange(*bound.range) for bound in self.bounds]
+    def known_range(self, of: Callable[[Bound], Range] | None = None) -> ValueRange | None:
+        """Return the range that is known without observing: constants and bounds.
+
+        Args:
+            of: Returns the range of a bound, which may depend on other groups.
+        """
+        ranges = [ValueRange(*(of(bound) if of else bound.range)) for bound in self.bounds]
         for tensor in self.constants:
             values = values_of(tensor)
             if values.size:
@@ -132,7 +139,7 @@ def find_groups(
         claims: Given encodings and widths; tensors with different ones do not share.
         floats: Nodes that stay float: what such a Concat joins needs no common grid.
     """
-    finder = _Finder(graph, ops, claims)
+    finder = _Finder(graph, ops, claims, narrows=clips_flat_parts(options))
     # first the ops that lose no values: then each group has all claims that are valid for it
     spares = options.quantization_style is Style.DOVETAIL
     for node in sorted(graph.nodes, key=lambda node: not op_of(node, ops).keeps_all):
@@ -157,8 +164,11 @@ def clips_flat_parts(options: QuantizationOptions) -> bool:
 
 
 class _Finder:
-    def __init__(self, graph: Graph, ops: OpRegistry, claims: Mapping[Tensor, Claim]) -> None:
+    def __init__(
+        self, graph: Graph, ops: OpRegistry, claims: Mapping[Tensor, Claim], *, narrows: bool
+    ) -> None:
         self.groups: dict[Tensor, Group] = {}
+        self._narrows = narrows
         self._graph = graph
         self._ops = ops
         self._claims = claims
@@ -305,7 +315,8 @@ class _Finder:
         if group is not None and node.outputs[0] in group.sources:
             del group.sources[node.outputs[0]]
             encodings = op_of(node, self._ops).result_encodings
-            group.bounds.append(Bound(known, node.where, encodings))
+            rises = node if self._narrows and is_op(node, "Sigmoid", "Tanh") else None
+            group.bounds.append(Bound(known, node.where, encodings, rises))
 
     def _is_hidden(self, tensor: Tensor, group: Group, last: Node) -> bool:
         if not tensor.kind.is_internal:
