@@ -16,8 +16,9 @@ from dovetail.api.quantization import quantize_with_report
 from dovetail.cli import main
 from dovetail.ir import Array, Graph, TensorKind
 from dovetail_opset.build import add, static
+from dovetail_quantizers import graph_quantizer
 from dovetail_quantizers.advice.advise import advice_on
-from dovetail_quantizers.advice.noise import CHANNEL, Noise
+from dovetail_quantizers.advice.noise import CHANNEL, RANGE, Noise
 
 Case = tuple[Graph, list[Array], dict[str, Any]]
 WIDE: dict[str, Any] = {"act_bitwidth": 16, "bias_bitwidth": 32}
@@ -246,6 +247,20 @@ def test_hidden_elements_of_a_mask_are_no_noise(number: float) -> None:
     output(add(graph, "Softmax", [total], name="y"))
     made = quantize_with_report(model_of(graph), drawn((4, 8), 5))
     assert not any("'mask'" in advice.why for advice in made.report.advice)
+
+
+def test_no_estimator_moves_an_end_for_infinities(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[Noise] = []
+    monkeypatch.setattr(graph_quantizer, "advice_on", lambda noise, _: found.append(noise) or [])
+    graph, x = new_graph((4, 8))
+    hidden = static(graph, "hidden", np.arange(8) > 4)
+    lowest = static(graph, "lowest", np.full((), -np.inf, np.float32))
+    masked = add(graph, "ElementWiseSelect", [hidden, lowest, x], name="masked")
+    total = add(graph, "ElementWiseAdd", [masked, x], name="total")
+    output(add(graph, "Softmax", [total], name="y"))
+    dt.quantize(model_of(graph), [sample / 100 for sample in drawn((4, 8), 6)])
+    (noise,) = found
+    assert noise.savings[RANGE]["masked"] < 1e-3
 
 
 def test_an_algorithm_is_named_only_where_it_can_help() -> None:

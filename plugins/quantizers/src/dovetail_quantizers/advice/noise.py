@@ -99,7 +99,8 @@ class _Estimate:
             parts = [each for t in group.sources for each in drawn.get(t.name, ())]
             values = np.concatenate(parts) if parts else np.zeros(0, np.float32)
             # where all consumers are flat, or mask values, the end of the grid is as good
-            values = np.clip(values[np.isfinite(values)], *_counting(group))
+            values = np.clip(values, *_counting(group))
+            values = values[np.isfinite(values)]
             power = _mean_square(values) if values.size else 0.0
             if 0 < power < math.inf:
                 self._power[group] = power
