@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dovetail.ir import DType, ScaleOffset, TensorKind
+from dovetail.ir import DType, ScaleOffset, Spec, TensorKind
+from dovetail_opset.build import add
 
 U8, S8 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8
 U16, S16 = DType.UFIXED_POINT_16, DType.SFIXED_POINT_16
@@ -68,3 +69,16 @@ def test_softmax_of_words(
     stored = net.rng.integers(high - spread, high, shape, endpoint=True).astype(dtype.storage)
     (step,) = net.check(y, feeds={"x": stored}).steps
     assert step.bind.__module__ == "dovetail_onednn.quantized.marks"
+
+
+@pytest.mark.parametrize("shape", [(25, 6), (300, 64)])
+def test_results_of_floats_have_no_grid(new_network: Any, shape: Any) -> None:
+    net = new_network()
+    x = net.input("x", shape, U8)
+    x.encoding = ScaleOffset(0.03, -7)
+    y = add(net.graph, "Softmax", [x], name="y", spec=Spec(DType.FLOAT_32, shape))
+    y.kind = TensorKind.APP_READ
+    stored = net.rng.integers(0, 256, shape, dtype=np.uint8)
+    (found,) = net.run(net.prepare(), {"x": stored}).values()
+    real = np.exp(0.03 * (stored.astype(np.float64) - 7))
+    np.testing.assert_allclose(found, real / real.sum(-1, keepdims=True), rtol=1e-5)

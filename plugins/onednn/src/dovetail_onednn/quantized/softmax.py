@@ -44,7 +44,7 @@ _FEWEST_STEPS, _MOST_STEPS = 16.0, 512.0
 def softmax(call: KernelCall) -> Step | None:
     """Run Softmax along the last axis; see `Kernel.make`."""
     spec, out, total = call.spec(0), call.outputs[0], math.prod(call.spec(0).shape)
-    if DEFINITIONS.of(call.head) is None or not total:
+    if DEFINITIONS.of(call.head) is None or not total or out.encoding is None:
         return None
     if call.op.axis != len(spec.shape) - 1 or grid_of(out.spec)[2] != out.dtype.stored_range():
         return None
