@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from dovetail.ir import DType, ScaleOffset, Tensor
 from dovetail.plugins.events import ApiCall
 from dovetail.plugins.hooks import hooks
 from dovetail.plugins.hookspecs import hookimpl
@@ -51,6 +52,24 @@ def test_the_number_of_profiled_executions(
     assert done.data["graphs"][0]["inference_ms"]["min"] > 0  # the others are timed, too
     if level == "detailed":
         assert {node["count"] for node in times["nodes"]} <= {min(count, 8)}
+
+
+def test_steps_of_the_same_node_count_together(run: Any, new_net: Any) -> None:
+    net, (coarse, fine) = new_net(), map(ScaleOffset, (0.02, 0.01))
+    x = net.input("x", 2, 3, dtype=DType.UFIXED_POINT_8, encoding=coarse)
+    out = Tensor("y", DType.UFIXED_POINT_8, (3, 2), encoding=fine)
+    net.save(net.node("Transpose", x, name="y", out=out, perm=[1, 0]))
+    done = net_run(run, "--profiling-level", "detailed")
+    assert done.code == 0, done.err
+    parts = [part for event in executions() for part in event.children]
+    steps = [part for part in parts if part.type == EventType.NODE]
+    assert {part.identifier for part in steps} == {"y_node"}
+    assert len(steps) == 16  # a move and a requantization in each of 8 executions
+    (node,) = done.data["profiling"]["graphs"][0]["nodes"]
+    assert node["count"] == 8
+    assert node["mean_us"] == pytest.approx(sum(part.value for part in steps) / 8)
+    counters = [c for part in steps for c in part.counters if c.name == "bytes_moved"]
+    assert node["counters"]["bytes_moved"] == sum(c.value for c in counters) / 8
 
 
 class Levels:

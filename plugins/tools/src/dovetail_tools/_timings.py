@@ -8,7 +8,7 @@ from array import array
 from dataclasses import dataclass, field
 from typing import Any
 
-from dovetail.runtime import EventType, Profile
+from dovetail.runtime import EventType, Profile, ProfileEvent
 from dovetail_tools._run_log import RunLog
 
 
@@ -52,8 +52,8 @@ class Timings:
         execute_us: Time of each inference, without waiting.
         profiled_us: Time of each execution that is profiled.
         read, write, wait: Times of reading inputs, writing results and waiting in the queue.
-        nodes: Times of each step, by the names of its nodes.
-        counters: Counters of each step by name, by the names of its nodes.
+        nodes: Times of the steps of each execution, by the names of their nodes.
+        counters: Counters of the same by name, by the names of their nodes.
     """
 
     log: RunLog
@@ -91,15 +91,27 @@ class Timings:
                 self.finalize_us += event.value
             elif event.type == EventType.EXECUTE:
                 self.profiled_us.append(event.value)
-            for part in event.children:
-                if part.type == EventType.EXECUTE_QUEUE_WAIT:
-                    self.wait.add(part.value)
-                elif part.type == EventType.NODE:
-                    self.nodes.setdefault(part.identifier, Tally()).add(part.value)
-                    counters = self.counters.setdefault(part.identifier, {})
-                    for counter in part.counters:
-                        counters.setdefault(counter.name, Tally()).add(counter.value)
+            self._take_parts(event)
         profile.clear()
+
+    def _take_parts(self, event: ProfileEvent) -> None:
+        """Add the parts of one execution; steps of the same nodes count together."""
+        times: dict[str, float] = {}
+        counts: dict[str, dict[str, float]] = {}
+        for part in event.children:
+            name = part.identifier
+            if part.type == EventType.EXECUTE_QUEUE_WAIT:
+                self.wait.add(part.value)
+            elif part.type == EventType.NODE:
+                times[name] = times.get(name, 0) + part.value
+                own = counts.setdefault(name, {})
+                for counter in part.counters:
+                    own[counter.name] = own.get(counter.name, 0) + counter.value
+        for name, took in times.items():
+            self.nodes.setdefault(name, Tally()).add(took)
+            tallies = self.counters.setdefault(name, {})
+            for kind, value in counts[name].items():
+                tallies.setdefault(kind, Tally()).add(value)
 
     def prepared(self, graph: str, start_s: float, took_s: float | None = None) -> None:
         """Add the time from a start, in seconds, until a graph was prepared, by default now."""
