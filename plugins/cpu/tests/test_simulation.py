@@ -101,3 +101,20 @@ def test_an_update_of_weights_takes_effect(kind, onednn):
     wanted = np.rint(real * x.encoding.scale * 0.002 / y.encoding.scale) - y.encoding.offset
     assert np.abs(found - np.clip(wanted, 0, 255)).max() <= 1  # sums are of floats
     assert len(np.unique(found)) > 5
+
+
+def test_names_of_new_tensors_differ_whatever_the_user_chose(onednn):
+    """The bias has no scale of its own, and would be named as the sums are."""
+    graph, spec = Graph("net"), grid(S8, (2, 4))
+    x = graph.add_tensor(Tensor("x", S8, spec.shape, TensorKind.APP_WRITE, encoding=spec.encoding))
+    w = static(
+        graph, "w", RNG.integers(-9, 9, (4, 4)).astype(np.int8), S8, encoding=ScaleOffset(0.02)
+    )
+    b = static(graph, "b", np.arange(4, dtype=np.int32), S32)
+    y = Tensor("b.c", S8, spec.shape, TensorKind.APP_READ, encoding=spec.encoding)
+    add(graph, "FullyConnected", [x, w, b], name="c.result", outputs=graph.add_tensor(y), spec=None)
+    feeds = {"x": RNG.integers(-128, 128, x.shape).astype(np.int8)}
+    wanted, found = (
+        ran(graph, feeds, engine)[0] for engine in (EngineChoice.NUMPY, EngineChoice.ONEDNN)
+    )
+    np.testing.assert_array_equal(found["b.c"], wanted["b.c"])

@@ -27,6 +27,7 @@ class Rewriting:
         self.replaced: dict[Tensor, Tensor] = {}
         self._new = Graph(old.name)
         self._views: list[NodeView] = []
+        self._made: set[str] = set()  # names of new tensors, be they added or not
         for tensor in old.inputs:
             self._new.add_tensor(tensor)
 
@@ -45,8 +46,9 @@ class Rewriting:
 
     def fresh(self, name: str, like: Tensor, dtype: DType, data: Blob | None = None) -> Tensor:
         """Return a new tensor for the values of another one; a constant if it has data."""
-        while name in self.old.graph.tensors or name in self._new.tensors:
+        while name in self.old.graph.tensors or name in self._made:
             name += "_"
+        self._made.add(name)
         kind = TensorKind.NATIVE if data is None else TensorKind.STATIC
         return Tensor(name, dtype, like.shape, kind, data=data, source=like.source)
 
