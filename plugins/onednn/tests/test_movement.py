@@ -73,6 +73,12 @@ def test_columns_of_blocks_are_copied_twice(
     assert [value.nbytes for value in step.scratch] == [step.reads[0].nbytes]
 
 
+def test_blocks_of_the_library_are_copied_once(model: Any) -> None:
+    check(model, model.add("Transpose", model.input("x", 5001, 16), name="y", perm=(1, 0)))
+    (step,) = model.prepare().steps
+    assert not step.scratch
+
+
 @pytest.mark.parametrize(
     ("shape", "perm"),
     [
@@ -112,7 +118,7 @@ def test_channel_shuffle(
 @pytest.mark.parametrize("op_type", ["DepthToSpace", "SpaceToDepth"])
 @settings(max_examples=40, derandomize=True)
 @given(
-    shape=st.tuples(*[st.integers(1, 4)] * 3, st.sampled_from([1, 3, 16])),
+    shape=st.tuples(*[st.integers(1, 4)] * 3, st.sampled_from([3, 5, 16])),
     block=st.tuples(*[st.integers(1, 4)] * 2),
     mode=st.integers(0, 1),
 )
@@ -123,6 +129,22 @@ def test_exchange_of_depth_and_space(
     deep = (n, h, w, c * math.prod(block)), (n, h * block[0], w * block[1], c)
     x = model.input("x", *deep[op_type == "SpaceToDepth"])
     check(model, model.add(op_type, x, name="y", block_size=block, mode=mode))
+
+
+@pytest.mark.parametrize("by_numpy", [True, False])
+@pytest.mark.parametrize("op_type", ["DepthToSpace", "SpaceToDepth"])
+def test_short_runs_are_left_to_numpy(model: Any, op_type: str, by_numpy: bool) -> None:
+    """Runs of 4 elements, of which NumPy copies some together."""
+    block = (4, 4) if by_numpy else (2, 4)
+    if op_type == "DepthToSpace":
+        x = model.input("x", 1, 5, 7 if by_numpy else 2, math.prod(block))
+    else:
+        x = model.input("x", 1, 5 * block[0], 7 * block[1], 1)
+    model.output(model.add(op_type, x, name="y", block_size=block, mode=0))
+    prepared, feeds = model.prepare(), model.feeds()
+    np.testing.assert_array_equal(model.run(prepared, feeds)["y"], model.expected(feeds)["y"])
+    (step,) = prepared.steps
+    assert (step.bind.__module__ != "dovetail_onednn.execution") is by_numpy
 
 
 @settings(max_examples=60, derandomize=True)
