@@ -49,7 +49,11 @@ def test_bilinear(model: Any, agrees: Any, size: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize(
     ("size", "channels", "is_by_products"),
-    [((190, 190), 1, True), ((60, 300), 3, True), ((59, 300), 3, False), ((190, 190), 4, False)],
+    [
+        *(((190, 190), 1, True), ((300, 60), 1, True), ((190, 190), 2, True), ((60, 300), 3, True)),
+        *(((200, 55), 3, True), ((190, 60), 3, False), ((190, 190), 4, False)),
+        ((59, 300), 3, False),
+    ],
 )
 def test_images_of_few_channels_are_enlarged_by_products(
     model: Any, agrees: Any, size: tuple[int, int], channels: int, is_by_products: bool

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.kernels.conditions import is_float32
 from dovetail_onednn._api import FORWARD_INFERENCE, ResamplingAlgorithm
+from dovetail_onednn._library import library
 from dovetail_onednn.banded import banded_resize
 from dovetail_onednn.layouts import images, input_type
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
@@ -12,10 +13,14 @@ from dovetail_onednn.steps import from_one_to_one
 
 # The library computes positions in float32: on longer axes their error exceeds 1e-4 of an element.
 _LONGEST = 1024
-# Channels up to which products are faster for larger images. The library takes some 2 ns a pixel,
-# for any number: from (160, 160, 1) to (640, 640, 1) it took 826 us and products take 98, with 3
-# channels 878 and 245, with 4 from (64, 64) to (128, 128) 33 and 38.
+# Channels up to which products are faster for larger images, and the most old elements for each new
+# one in a row. The library takes some 2 ns a pixel, for any number: from (160, 160, 1) to
+# (640, 640, 1) it took 826 us and products take 98, with 3 channels 878 and 245, with 4 from
+# (64, 64) to (128, 128) 33 and 38. Of a matrix for several channels most is 0: with 3 from (160,
+# 160) to (240, 240), 6 old ones, it took 127 and products take 117, to (192, 192) 85 and 107. With
+# AVX2, 2 channels to (320, 320), 2 old ones, took 164 and take 159, 3 of them, 4.5, 159 and 251.
 _FEW = 3
+_MOST_OLD, _MOST_OLD_AVX2 = 6.0, 2.0
 
 
 def resize_bilinear(call: KernelCall) -> Step | None:
@@ -30,9 +35,14 @@ def resize_bilinear(call: KernelCall) -> Step | None:
 
 
 def _is_thin(call: KernelCall) -> bool:
-    """Return whether an image is enlarged that has few channels."""
+    """Return whether an image is enlarged that has few channels, and much if not just one."""
     old, new = call.spec(0).shape, call.outputs[0].shape
-    return old[-1] <= _FEW and all(before <= after for before, after in zip(old, new, strict=True))
+    *_, before, channels = old
+    after = new[-2]
+    most = _MOST_OLD if library().has_avx512 else _MOST_OLD_AVX2
+    is_enlarged = all(before <= after for before, after in zip(old, new, strict=True))
+    is_cheap = before == after or channels**2 * before <= most * after
+    return channels <= _FEW and is_enlarged and is_cheap
 
 
 def resize_nearest_neighbor(call: KernelCall) -> Step | None:
