@@ -61,9 +61,9 @@ class NonMaxSuppression(Op):
         for corners, image in zip(boxes, scores, strict=True):
             limits = self.score_threshold, self.iou_threshold, self.max_boxes_selected
             found += best_of_classes(Boxes.of(corners), image, *limits)
-        places = np.indices(scores.shape[:2]).reshape(2, -1)
         counts = [len(kept) for kept in found[1:]]
-        rows = np.column_stack([*places.repeat(counts, axis=1), np.concatenate(found)])
+        places = np.divmod(np.repeat(np.arange(len(counts)), counts), max(1, scores.shape[1]))
+        rows = np.array([*places, np.concatenate(found)]).T
         return filled(rows, out.shape[0], "boxes"), np.array([len(rows)])
 
 
