@@ -38,6 +38,7 @@ from dovetail_opset.build import add, static
 
 TESTS = Path(__file__).parent
 OPS = OpRegistry.of(PACKAGE)
+S8 = DType.SFIXED_POINT_8
 FRESH = """
 import sys
 import numpy as np
@@ -47,8 +48,7 @@ forbid()
 image = Image.from_bytes(open(sys.argv[1], "rb").read())
 found = restored(opened(backend), image)
 feeds = dict(np.load(sys.argv[2]))
-for name, value in run(found, feeds).items():
-    np.save(sys.argv[3], value)
+np.savez(sys.argv[3], **run(found, feeds))
 """
 
 
@@ -121,6 +121,18 @@ def rows() -> Graph:
     x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (20, 300), TensorKind.APP_WRITE))
     for name in ("ReduceMax", "ReduceMin"):
         add(graph, name, [x], name=name, axes=[1]).kind = TensorKind.APP_READ
+    return graph
+
+
+def simulated() -> Graph:
+    """An enlarged image, and a simulated node between conversions to bytes and back."""
+    graph, grid = Graph("net"), ScaleOffset(0.03)
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (1, 64, 64, 1), TensorKind.APP_WRITE))
+    spec = Spec(x.dtype, (1, 256, 256, 1))
+    y = add(graph, "ResizeBilinear", [x], name="large", spec=spec, half_pixel_centers=True)
+    for op_type in ("Quantize", "Sigmoid"):
+        y = add(graph, op_type, [y], name=op_type, spec=Spec(S8, y.shape, grid))
+    add(graph, "Dequantize", [y], name="out", spec=spec).kind = TensorKind.APP_READ
     return graph
 
 
@@ -213,12 +225,15 @@ def forbid() -> None:
 
 
 @pytest.mark.usefixtures("onednn")
-def test_a_fresh_process_restores_without_preparing(tmp_path: Path) -> None:
-    graph = vision()
+@pytest.mark.parametrize("make", [vision, attention, computed_filters, rows, simulated])
+def test_a_fresh_process_restores_without_preparing(
+    make: Callable[[], Graph], tmp_path: Path
+) -> None:
+    graph = make()
     image, prepared = image_of(graph)
     feeds = feeds_of(graph)
-    wanted = outputs_of(graph, prepared, feeds)["out"]
-    files = [tmp_path / name for name in ("image", "feeds.npz", "out.npy")]
+    wanted = outputs_of(graph, prepared, feeds)
+    files = [tmp_path / name for name in ("image", "feeds.npz", "out.npz")]
     files[0].write_bytes(image.to_bytes())
     np.savez(files[1], **feeds)
     done = subprocess.run(
@@ -229,7 +244,9 @@ def test_a_fresh_process_restores_without_preparing(tmp_path: Path) -> None:
         env=os.environ | {"PYTHONPATH": f"{TESTS}{os.pathsep}{TESTS / 'helpers'}"},
     )
     assert done.returncode == 0, done.stderr
-    np.testing.assert_array_equal(np.load(files[2]), wanted)
+    found = np.load(files[2])
+    for name, value in wanted.items():
+        np.testing.assert_array_equal(found[name], value)
 
 
 @pytest.mark.usefixtures("onednn")
@@ -259,7 +276,9 @@ def test_only_primitives_that_run_are_created(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("engine", [EngineChoice.AUTO, EngineChoice.NUMPY])
-@pytest.mark.parametrize("make", [vision, attention, computed_filters, rows, dynamic, mixed])
+@pytest.mark.parametrize(
+    "make", [vision, attention, computed_filters, rows, dynamic, simulated, mixed]
+)
 def test_restored_graphs_give_the_same(make: Callable[[], Graph], engine: EngineChoice) -> None:
     graph, options = make(), CpuOptions(engine=engine)
     backend = CpuBackend(OPS, options)

@@ -48,10 +48,13 @@ from dovetail_onednn.threads import current_threads, threads
 # Builders of kernels for few ops, imported with the first step that needs one.
 BUILDERS = Builders(
     {
+        "onednn.dynamic_quantize": "dovetail_onednn.quantized.dynamic",
+        "onednn.extremes": "dovetail_onednn.extremes",
         "onednn.item_norm": "dovetail_onednn.item_norm",
         "onednn.maximum_with_nan": "dovetail_onednn.maximum",
         "onednn.maximum_with_zeros": "dovetail_onednn.maximum",
         "onednn.planes": "dovetail_onednn.planes",
+        "onednn.quantize": "dovetail_onednn.quantized.conversions",
         "onednn.softmax": "dovetail_onednn.softmax",
         "onednn.words": "dovetail_onednn.quantized.word_conversions",
     }
