@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -63,6 +64,22 @@ def test_images_of_few_channels_are_enlarged_by_products(
     agrees(model, y, engine="y")
     (step,) = model.prepare().steps
     assert (len(step.reads) > 1) is is_by_products  # matrices
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_what_is_not_finite_stays_where_it_is(model: Any, channels: int, number: float) -> None:
+    x = model.input("x", 1, 64, 64, channels)
+    y = resized(model, "ResizeBilinear", (256, 256), x, half_pixel_centers=True)
+    model.output(y)
+    prepared, feeds = model.prepare(), model.feeds()
+    finite, wanted = (each["y"] for each in (model.run(prepared, feeds), model.expected(feeds)))
+    np.testing.assert_allclose(finite, wanted, rtol=1e-4, atol=1e-5)
+    feeds["x"][0, 30, 20, 0] = number
+    found, wanted = (each["y"] for each in (model.run(prepared, feeds), model.expected(feeds)))
+    assert np.count_nonzero(~np.isfinite(wanted)) == 64  # 4 pixels around the 4 by 4
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+    assert len(prepared.steps[0].reads) > 1  # matrices
 
 
 @pytest.mark.parametrize("size", [(26, 33), (13, 110), (65, 11)])

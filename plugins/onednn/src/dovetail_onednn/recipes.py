@@ -50,6 +50,7 @@ BUILDERS = Builders(
     {
         "onednn.dynamic_quantize": "dovetail_onednn.quantized.dynamic",
         "onednn.extremes": "dovetail_onednn.extremes",
+        "onednn.finite": "dovetail_onednn.finite",
         "onednn.item_norm": "dovetail_onednn.item_norm",
         "onednn.maximum_with_nan": "dovetail_onednn.maximum",
         "onednn.maximum_with_zeros": "dovetail_onednn.maximum",

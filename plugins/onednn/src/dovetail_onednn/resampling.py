@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.kernels.conditions import is_float32
-from dovetail_onednn._api import FORWARD_INFERENCE, ResamplingAlgorithm
+from dovetail_onednn._api import FORWARD_INFERENCE, Arg, ResamplingAlgorithm
 from dovetail_onednn._library import library
-from dovetail_onednn.banded import banded_resize
+from dovetail_onednn.banded import Bands, banded_resize
+from dovetail_onednn.descriptors import MemoryDesc
+from dovetail_onednn.execution import Argument, Work
+from dovetail_onednn.finite import IfFinite
 from dovetail_onednn.layouts import images, input_type
-from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
-from dovetail_onednn.steps import from_one_to_one
+from dovetail_onednn.primitives import ENGINE, Description, Primitive, PrimitiveDesc
+from dovetail_onednn.steps import execution, from_one_to_one, is_slow
 
 # The library computes positions in float32: on longer axes their error exceeds 1e-4 of an element.
 _LONGEST = 1024
 # Channels up to which products are faster for larger images, and the most old elements for each new
 # one in a row. The library takes some 2 ns a pixel, for any number: from (160, 160, 1) to
-# (640, 640, 1) it took 826 us and products take 98, with 3 channels 878 and 245, with 4 from
+# (640, 640, 1) it took 789 us and products take 107, with 3 channels 814 and 254, with 4 from
 # (64, 64) to (128, 128) 33 and 38. Of a matrix for several channels most is 0: with 3 from (160,
-# 160) to (240, 240), 6 old ones, it took 127 and products take 117, to (192, 192) 85 and 107. With
-# AVX2, 2 channels to (320, 320), 2 old ones, took 164 and take 159, 3 of them, 4.5, 159 and 251.
+# 160) to (320, 320), 4.5 old ones, it took 211 and products take 151, to (240, 240) 121 and 125.
+# With AVX2, 2 channels to (320, 320), 2 old ones, took 164 and take 159, 3 of them 159 and 251.
 _FEW = 3
-_MOST_OLD, _MOST_OLD_AVX2 = 6.0, 2.0
+_MOST_OLD, _MOST_OLD_AVX2 = 4.5, 2.25
 
 
 def resize_bilinear(call: KernelCall) -> Step | None:
@@ -30,8 +33,27 @@ def resize_bilinear(call: KernelCall) -> Step | None:
         return None
     if not op.half_pixel_centers or op.antialias or max(spatial) > _LONGEST:
         return banded_resize(call)
-    banded = banded_resize(call) if _is_thin(call) else None
-    return banded or _resampled(call, ResamplingAlgorithm.LINEAR)
+    return (_thin(call) if _is_thin(call) else None) or _resampled(call, ResamplingAlgorithm.LINEAR)
+
+
+def _thin(call: KernelCall) -> Step | None:
+    """Return the step of products; of what is not finite, the library resamples."""
+    bands, reads = Bands.of(call), images(call.spec(0).shape)
+    writes = images(call.outputs[0].shape)
+    if bands is None:
+        return None
+    with PrimitiveDesc(_description(ResamplingAlgorithm.LINEAR, reads, writes)) as desc:
+        if is_slow(desc):
+            return None
+        resampling = Primitive(desc)
+    source, result = call.read(0), call.write()
+    products = bands.works(call, source, result)
+    ends: dict[int, Argument] = {
+        Arg.SOURCE: Argument(reads, source),
+        Arg.DESTINATION: Argument(writes, result),
+    }
+    others = execution(call, Work(resampling, ends))
+    return call.step(IfFinite(execution(call, *products), others, source))
 
 
 def _is_thin(call: KernelCall) -> bool:
@@ -62,11 +84,16 @@ def _resampled(call: KernelCall, algorithm: ResamplingAlgorithm) -> Step | None:
     source, target = (images(s) for s in (call.spec(0).shape, call.outputs[0].shape))
     kind = input_type(call)
     read, written = source.of_type(kind), target.of_type(kind)
-    name = f"{kind.text} {algorithm.name.lower()} resampling"
-    description = Description(
+    with PrimitiveDesc(_description(algorithm, read, written)) as desc:
+        return from_one_to_one(call, desc, source, target)
+
+
+def _description(
+    algorithm: ResamplingAlgorithm, read: MemoryDesc, written: MemoryDesc
+) -> Description:
+    name = f"{read.type.text} {algorithm.name.lower()} resampling"
+    return Description(
         "resampling_forward",
         (ENGINE, FORWARD_INFERENCE, algorithm, None, read, written),
         lambda: f"a {name} of {read.key} to {written.key}",
     )
-    with PrimitiveDesc(description) as desc:
-        return from_one_to_one(call, desc, source, target)

@@ -203,6 +203,11 @@ def execute(call: KernelCall, *works: Work, in_place: Sequence[tuple[int, int]] 
         works: The primitives.
         in_place: As in `KernelCall.step`.
     """
+    return call.step(execution(call, *works), in_place=in_place)
+
+
+def execution(call: KernelCall, *works: Work) -> Execution:
+    """Return the bind of primitives in order, with a scratchpad of the plan."""
     needed = max(work.primitive.scratchpad.nbytes for work in works)
     pad = call.scratch(needed) if needed else None
-    return call.step(Execution(works, pad, release_gil(call.options)), in_place=in_place)
+    return Execution(works, pad, release_gil(call.options))
