@@ -142,7 +142,7 @@ def test_lines_that_select_outputs_name_what_is_there(
     Path("list.txt").write_text(f"#nodes\n%tensors x\n{samples}")
     code, _, err = run(capsys, "-i", "net.dvt", "--input-list", "list.txt")
     assert code == 3
-    assert "list.txt:1: node 'nodes' not found" in err
+    assert "list.txt:1: a # line selects nodes, but node 'nodes' not found" in err
     assert "list.txt:2: computed tensor 'tensors' not found" in err
     assert "list.txt:2: computed tensor 'x' not found" in err
     assert not Path("net.quantized.dvt").exists()
