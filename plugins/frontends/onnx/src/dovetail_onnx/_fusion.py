@@ -7,11 +7,10 @@ function, up to 5e-4 away from it, and every part of it has an op: it is not fus
 from __future__ import annotations
 
 import math
-
-from onnx import helper
+from collections.abc import Sequence
 
 from dovetail.ir.patterns import Pattern, Products, commutative, either, number, op, value
-from dovetail_onnx._matching import Found, SourceView, replace_matches
+from dovetail_onnx._matching import Found, Replacement, SourceView, replace_matches
 from dovetail_onnx._source import SourceGraph, SourceNode
 from dovetail_onnx._tensors import TensorReader
 
@@ -44,8 +43,5 @@ def fuse_gelu(source: SourceGraph, reader: TensorReader) -> SourceGraph:
     return replace_matches(source, reader, _GELU, _gelu)
 
 
-def _gelu(_: SourceView, match: Found) -> list[SourceNode]:
-    x, last = match.values["x"], match.nodes[-1]
-    sources = tuple(node.name for node in match.nodes)
-    proto = helper.make_node("Gelu", [x], list(last.outputs), name=last.name)
-    return [SourceNode(last.name, "Gelu", "", _GELU_OPSET, (x,), last.outputs, proto, sources)]
+def _gelu(view: SourceView, match: Found) -> Sequence[SourceNode]:
+    return Replacement(view, match, _GELU_OPSET).end("Gelu", match.values["x"])

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from onnx import TensorProto, helper
-
 from dovetail.ir.patterns import either, op, value
 from dovetail_onnx._attributes import Attributes
 from dovetail_onnx._inputs import dims_of
-from dovetail_onnx._matching import Found, SourceView, replace_matches
+from dovetail_onnx._matching import Found, Replacement, SourceView, replace_matches
 from dovetail_onnx._source import SourceGraph, SourceNode
 from dovetail_onnx._tensors import TensorReader
 from dovetail_opset.importing.inputs import Dim
@@ -62,8 +60,6 @@ def fuse_masked_assignments(source: SourceGraph, reader: TensorReader) -> Source
 def _chosen(view: SourceView, match: Found) -> Iterator[SourceNode]:
     """Yield the nodes of a choice; none if several values could be assigned."""
     mask, data, new = (match.values[name] for name in ("mask", "data", "new"))
-    last, sources = match.nodes[-1], tuple(node.name for node in match.nodes)
-    opset = max(last.opset, _OPSET)
     of_mask, whole = dims_in(view, mask), dims_in(view, data)
     assigned = () if view.number(new) is not None else dims_in(view, new)
     if of_mask is None or whole is None or assigned is None:
@@ -74,18 +70,10 @@ def _chosen(view: SourceView, match: Found) -> Iterator[SourceNode]:
     copied = assigned[: max(0, len(assigned) - len(axes))]
     if any(n != 1 for n in copied) and not _is_of_slices(view, mask, assigned, whole):
         return
+    made = Replacement(view, match, _OPSET)
     if axes:
-        of_slices, wide = view.fresh(f"{last.name}.axes"), view.fresh(f"{last.name}.mask")
-        numbers = helper.make_tensor(of_slices, TensorProto.INT64, [len(axes)], axes)
-        proto = helper.make_node("Constant", [], [of_slices], name=of_slices, value=numbers)
-        yield SourceNode(of_slices, "Constant", "", opset, (), (of_slices,), proto, sources)
-        inputs = mask, of_slices
-        proto = helper.make_node("Unsqueeze", inputs, [wide], name=wide)
-        yield SourceNode(wide, "Unsqueeze", "", opset, inputs, (wide,), proto, sources)
-        mask = wide
-    chosen = mask, new, data
-    proto = helper.make_node("Where", chosen, list(last.outputs), name=last.name)
-    yield SourceNode(last.name, "Where", "", opset, chosen, last.outputs, proto, sources)
+        mask = made.add("Unsqueeze", mask, made.constant("axes", [len(axes)], axes))
+    yield from made.end("Where", mask, new, data)
 
 
 def _is_of_slices(view: SourceView, mask: str, new: Dims, data: Dims) -> bool:

@@ -7,14 +7,13 @@ is that at the number of masked elements before it, a running sum.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
 from dovetail.ir.patterns import either, op, value
 from dovetail_onnx._masked_assignment import dims_in, positions_of, replaces
-from dovetail_onnx._matching import Found, SourceView, replace_matches
+from dovetail_onnx._matching import Found, Replacement, SourceView, replace_matches
 from dovetail_onnx._source import SourceGraph, SourceNode
 from dovetail_onnx._tensors import TensorReader
 
@@ -46,8 +45,7 @@ def _chosen(view: SourceView, match: Found) -> Iterator[SourceNode]:
         return
     if not _is_like(view, mask, found["data"]):
         return
-    last = match.nodes[-1]
-    made = _Nodes(view, last, tuple(node.name for node in match.nodes))
+    made = Replacement(view, match, _OPSET)
     flat = made.add("Reshape", mask, made.constant("flat", [1], [-1]))
     number = made.add("Cast", flat, to=TensorProto.INT64)
     total = made.add("CumSum", number, made.constant("axis", [], [0]))
@@ -56,10 +54,7 @@ def _chosen(view: SourceView, match: Found) -> Iterator[SourceNode]:
     index = made.add("Max", index, made.constant("zero", [], [0]))
     taken = made.add("Gather", found["values"], index, axis=0)
     shaped = made.add("Reshape", taken, made.add("Shape", found["data"]))
-    yield from made.nodes
-    inputs = mask, shaped, found["data"]
-    proto = helper.make_node("Where", inputs, list(last.outputs), name=last.name)
-    yield SourceNode(last.name, "Where", "", made.opset, inputs, last.outputs, proto, made.sources)
+    yield from made.end("Where", mask, shaped, found["data"])
 
 
 def _is_like(view: SourceView, mask: str, data: str) -> bool:
@@ -83,37 +78,3 @@ def _counts(view: SourceView, end: str, positions: str) -> bool:
         return False
     shape = view.producer(maker.inputs[0])
     return shape is not None and shape.full_type == "Shape" and shape.inputs[0] == positions
-
-
-class _Nodes:
-    """Nodes that replace others.
-
-    Args:
-        view: The model.
-        last: The node whose output they compute.
-        sources: Names of the nodes that they replace.
-    """
-
-    def __init__(self, view: SourceView, last: SourceNode, sources: tuple[str, ...]) -> None:
-        self._view = view
-        self._stem = last.name
-        self.opset = max(last.opset, _OPSET)
-        self.sources = sources
-        self.nodes: list[SourceNode] = []
-
-    def constant(self, name: str, shape: Sequence[int], numbers: Sequence[int]) -> str:
-        """Add INT64 numbers; return their name."""
-        tensor = helper.make_tensor(name, TensorProto.INT64, shape, numbers)
-        return self._add(name, "Constant", (), value=tensor)
-
-    def add(self, op_type: str, *inputs: str, **attributes: Any) -> str:
-        """Add a node; return the name of its output."""
-        return self._add(op_type.lower(), op_type, inputs, **attributes)
-
-    def _add(self, name: str, op_type: str, inputs: tuple[str, ...], **attributes: Any) -> str:
-        made = self._view.fresh(f"{self._stem}.{name}")
-        proto = helper.make_node(op_type, inputs, [made], name=made, **attributes)
-        self.nodes.append(
-            SourceNode(made, op_type, "", self.opset, inputs, (made,), proto, self.sources)
-        )
-        return made

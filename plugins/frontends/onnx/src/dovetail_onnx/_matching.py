@@ -6,9 +6,9 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 from dovetail.ir.patterns import Match, Pattern, find
 from dovetail_onnx._attributes import Attributes
@@ -165,3 +165,52 @@ def _still_read(nodes: Iterable[SourceNode], source: SourceGraph) -> tuple[Sourc
         needed.update(node.reads)
         kept.append(node)
     return tuple(reversed(kept))
+
+
+class Replacement:
+    """Nodes that replace those of a match.
+
+    Args:
+        view: The model.
+        match: The match; the last of its nodes gives its name and outputs to the last new one.
+        opset: The smallest opset of the new nodes.
+    """
+
+    def __init__(self, view: SourceView, match: Found, opset: int) -> None:
+        self._view = view
+        self._last = match.nodes[-1]
+        self._opset = max(self._last.opset, opset)
+        self._sources = tuple(node.name for node in match.nodes)
+        self._nodes: list[SourceNode] = []
+
+    def constant(self, name: str, shape: Sequence[int], numbers: Sequence[int]) -> str:
+        """Add INT64 numbers; return their name."""
+        tensor = helper.make_tensor(name, TensorProto.INT64, shape, numbers)
+        return self._add(name, "Constant", (), value=tensor)
+
+    def add(self, op_type: str, *inputs: str, **attributes: Any) -> str:
+        """Add a node; return the name of its output."""
+        return self._add(op_type.lower(), op_type, inputs, **attributes)
+
+    def end(self, op_type: str, *inputs: str) -> Sequence[SourceNode]:
+        """Add the last node, and return all."""
+        self._append(self._last.name, op_type, inputs, self._last.outputs)
+        return self._nodes
+
+    def _add(self, name: str, op_type: str, inputs: Sequence[str], **attributes: Any) -> str:
+        made = self._view.fresh(f"{self._last.name}.{name}")
+        self._append(made, op_type, inputs, (made,), **attributes)
+        return made
+
+    def _append(
+        self,
+        name: str,
+        op_type: str,
+        inputs: Sequence[str],
+        outputs: tuple[str, ...],
+        **attributes: Any,
+    ) -> None:
+        proto = helper.make_node(op_type, inputs, outputs, name=name, **attributes)
+        self._nodes.append(
+            SourceNode(name, op_type, "", self._opset, tuple(inputs), outputs, proto, self._sources)
+        )

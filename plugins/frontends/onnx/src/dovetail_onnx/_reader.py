@@ -93,7 +93,8 @@ class GraphReader:
         self.invalid: list[Problem] = list(survey.malformed.values())
         for name, spec in specs.items():
             made = Tensor(name, spec.dtype, spec.shape, TensorKind.APP_WRITE)
-            self._set(name, self._graph.add_tensor(made), _element_type(source, name))
+            code = source.inputs[name].type.tensor_type.elem_type
+            self._set(name, self._graph.add_tensor(made), code)
 
     def run(self) -> Graph:
         """Return the graph, which is complete only if there are no problems."""
@@ -400,7 +401,3 @@ def _changed_batch(source: SourceGraph, specs: Mapping[str, Spec]) -> tuple[int,
         if dims and spec.shape and isinstance(dims[0], int) and dims[0] not in (0, spec.shape[0]):
             changed.add((dims[0], spec.shape[0]))
     return changed.pop() if len(changed) == 1 else None
-
-
-def _element_type(source: SourceGraph, name: str) -> int:
-    return int(source.inputs[name].type.tensor_type.elem_type)

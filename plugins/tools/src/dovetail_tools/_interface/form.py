@@ -12,12 +12,8 @@ _TIMES = ("NTF", "TNF")  # layouts that nothing in a model shows
 TypeName = Literal[
     "float32", "float16", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "bool"
 ]
-STORED = (
-    "int8",
-    "uint8",
-    "int16",
-    "uint16",
-)  # types that need a scale if the model is not quantized
+# Types that need a scale if the model is not quantized.
+STORED = ("int8", "uint8", "int16", "uint16")
 
 
 @dataclass(slots=True)
