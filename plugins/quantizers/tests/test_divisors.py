@@ -28,7 +28,8 @@ def graph_of() -> Graph:
     return graph
 
 
-@pytest.mark.parametrize(("bits", "least_db"), [(8, 30), (16, 75)])
+# 40 and 88 dB were measured.
+@pytest.mark.parametrize(("bits", "least_db"), [(8, 38), (16, 85)])
 def test_small_divisors_are_not_rounded_to_zero(bits: int, least_db: float) -> None:
     made = dt.quantize(model_of(graph_of()), list(SAMPLES), act_bitwidth=bits)
     with dt.Session(made, backend="htp") as session:
